@@ -12,6 +12,10 @@ import (
 // MaxLeadershipAudit is how many of the latest changes of the leadership the bucket keeps.
 const MaxLeadershipAudit = 200
 
+// maxRecordsRemoved bounds what one change of the leadership removes. An earlier version recorded
+// every renewal, thousands a year, and whoever changes the leadership waits.
+const maxRecordsRemoved = 100
+
 // writeLease replaces the lease before by l, then records that in the audit folder. It ignores a
 // failure to record it, because the lease is already in force.
 func (p *Project) writeLease(ctx context.Context, before, l Lease, etag string) error {
@@ -36,7 +40,7 @@ func (l Lease) renews(before Lease) bool {
 		l.SelectedAt == before.SelectedAt && l.ControlEpoch == before.ControlEpoch
 }
 
-// record writes l to the audit folder and removes the oldest entries there.
+// record writes l to the audit folder and removes the oldest entries there, some of them if there are many.
 func (p *Project) record(ctx context.Context, l Lease) error {
 	entry := struct {
 		Lease
@@ -59,6 +63,6 @@ func (p *Project) record(ctx context.Context, l Lease) error {
 		}
 		all = append(all, o)
 	}
-	p.remove(ctx, all[:max(0, len(all)-MaxLeadershipAudit)])
+	p.remove(ctx, all[:min(max(0, len(all)-MaxLeadershipAudit), maxRecordsRemoved)])
 	return nil
 }

@@ -160,6 +160,16 @@ func leadershipAudit(t *testing.T, b *objects.Bucket) {
 	if len(got) != memory.MaxLeadershipAudit || strings.Contains(got[len(got)-2], "/2001") || !strings.Contains(got[len(got)-3], "/2001") {
 		t.Errorf("recorded: %q", got)
 	}
+	for i := range 150 { // of an earlier version: whoever changes the leadership does not wait for all of them
+		overwrite(t, b, fmt.Sprintf("%s20000101T%09d.json", folder, i), []byte("{}"))
+	}
+	now = now.Add(time.Minute)
+	if _, err := one.Select(t.Context(), "one", 0, false); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(recorded()); got != memory.MaxLeadershipAudit+150+1-100 {
+		t.Errorf("%d are left", got)
+	}
 }
 
 func twoPushers(t *testing.T, b *objects.Bucket) {

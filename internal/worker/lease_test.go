@@ -112,16 +112,17 @@ func TestASuccessWhoseLeaseExpiredIsTaken(t *testing.T) {
 	h.logs.await(t, "drained at the server: no new tasks are taken until the worker is undrained")
 	h.rt.Intercept(func(w http.ResponseWriter, r *http.Request) bool { return stepOf(r) != "" && unavailable(w) })
 	h.logs.await(t, "the lease ran out before it could be renewed; stopping the work, because another worker may have the task")
-	for reaped := false; !reaped; {
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		got, err := h.rt.Store.Reap(t.Context(), 1)
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("the task is not requeued: %v", err)
 		}
-		reaped = got.Requeued > 0
-		time.Sleep(10 * time.Millisecond)
+		if got.Requeued > 0 {
+			break
+		}
 	}
 	claims := h.claims()
-	for range 2 { // the first one is told that the lease is lost
+	for range 2 { // the answer to the first one reports the lease lost
 		receive(t, claims, "a claim")
 	}
 	run.end <- success("done")

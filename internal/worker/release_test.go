@@ -53,16 +53,20 @@ func TestARateLimitWhoseResetHasPassedParksTheWorker(t *testing.T) {
 	}
 }
 
+// refused returns a run that failed because the credentials were refused.
+func refused() bloom.Run {
+	return bloom.Run{Refused: true, Completion: bloom.Completion{
+		Status: bloom.OutcomeError, ErrorClass: bloom.ClassAuth, ErrorMessage: new("claude is not logged in"),
+	}}
+}
+
 // A worker whose credentials are refused must not fail the whole queue.
 func TestAWorkerWhoseCredentialsAreRefusedWaits(t *testing.T) {
 	h := newHarness(t)
 	l := h.start(func(c *worker.Config) { c.Capabilities.MaxConcurrency = 1 })
-	refused := bloom.Run{Refused: true, Completion: bloom.Completion{
-		Status: bloom.OutcomeError, ErrorClass: bloom.ClassAuth, ErrorMessage: new("claude is not logged in"),
-	}}
 	first, second := h.rt.Submit("one", "do it"), h.rt.Submit("two", "do it")
 	began := time.Now()
-	h.runner.next(t).end <- refused
+	h.runner.next(t).end <- refused()
 	h.until(first.ID, bloom.TaskFailed)
 	if until := l.w.Status().ParkedUntil; until.Before(began.Add(10*time.Second)) || until.After(time.Now().Add(time.Minute)) {
 		t.Fatalf("parked until %s, now is %s", until, time.Now())
@@ -84,9 +88,7 @@ func TestARefusedWorkerTriesOneTask(t *testing.T) {
 	h.rt.Submit("long", "do it")
 	h.runner.next(t) // one that runs on does not count
 	h.rt.Submit("one", "do it")
-	h.runner.next(t).end <- bloom.Run{Refused: true, Completion: bloom.Completion{
-		Status: bloom.OutcomeError, ErrorClass: bloom.ClassAuth, ErrorMessage: new("claude is not logged in"),
-	}}
+	h.runner.next(t).end <- refused()
 	h.logs.await(t, "not claiming tasks for a while")
 	for range 3 {
 		h.rt.Submit("two", "do it")
@@ -173,14 +175,11 @@ func TestAReleaseForLaterIsBounded(t *testing.T) {
 func TestARefusalAfterTheModelsAnswerMeansALongerWait(t *testing.T) {
 	h, clock := newHarness(t), &leap{}
 	l := h.start(func(c *worker.Config) { c.Capabilities.MaxConcurrency, c.Clock = 1, clock })
-	refused := bloom.Run{Refused: true, Completion: bloom.Completion{
-		Status: bloom.OutcomeError, ErrorClass: bloom.ClassAuth, ErrorMessage: new("Your credit balance is too low"),
-	}}
 	for i, least := range []time.Duration{10 * time.Second, 25 * time.Second, 50 * time.Second} {
 		task := h.rt.Submit(fmt.Sprint("task ", i), "do it")
 		run, began := h.runner.next(t), clock.Now()
 		run.emit(bloom.EventUsage, nil)
-		run.end <- refused
+		run.end <- refused()
 		h.until(task.ID, bloom.TaskFailed)
 		if until := l.w.Status().ParkedUntil; until.Before(began.Add(least)) {
 			t.Fatalf("refusal %d: parked for %s", i+1, until.Sub(began))
@@ -196,9 +195,7 @@ func TestARefusedWorkerTakesMoreWhenTheModelAnswers(t *testing.T) {
 	h.rt.Submit("long", "do it")
 	before := h.runner.next(t)
 	h.rt.Submit("one", "do it")
-	h.runner.next(t).end <- bloom.Run{Refused: true, Completion: bloom.Completion{
-		Status: bloom.OutcomeError, ErrorClass: bloom.ClassAuth, ErrorMessage: new("claude is not logged in"),
-	}}
+	h.runner.next(t).end <- refused()
 	h.logs.await(t, "not claiming tasks for a while")
 	for range 2 {
 		h.rt.Submit("two", "do it")

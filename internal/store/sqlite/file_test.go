@@ -60,15 +60,7 @@ func TestAChangedFileIsNoticed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "bloom.db")
-			s, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer s.Close()
-			create := func() error {
-				_, _, err := s.CreateTask(t.Context(), storetest.Plain("context"))
-				return err
-			}
+			s, create := opened(t, path)
 			if err := create(); err != nil {
 				t.Fatal(err)
 			}
@@ -89,20 +81,26 @@ func TestAChangedFileIsNoticed(t *testing.T) {
 	}
 }
 
+// opened opens a store until the test ends, and returns how to create a task in it.
+func opened(t *testing.T, path string) (s *sqlite.Store, create func() error) {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s, func() error {
+		_, _, err := s.CreateTask(t.Context(), storetest.Plain("context"))
+		return err
+	}
+}
+
 // TestAFileThatAnotherProgramVacuums is complete, also while what was written since is only in the
 // log.
 func TestAFileThatAnotherProgramVacuums(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "bloom.db")
-	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	create := func() error {
-		_, _, err := s.CreateTask(t.Context(), storetest.Plain("context"))
-		return err
-	}
+	s, create := opened(t, path)
 	other, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(60000)&_pragma=wal_autocheckpoint(0)")
 	if err != nil {
 		t.Fatal(err)
