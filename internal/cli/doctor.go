@@ -15,7 +15,7 @@ type doctorCmd struct {
 	Client config.Client `embed:""`
 	Worker config.Run    `embed:""`
 	Listen string        `name:"listen" var:"BLOOM_LISTEN" key:"listen" default:"127.0.0.1:5000" placeholder:"ADDR" help:"Address that a server would listen on."`
-	Port   int           `name:"port" var:"PORT" key:"port" placeholder:"N" help:"Replaces only the port of --listen."`
+	Port   int           `name:"port" var:"PORT" key:"port" placeholder:"N" help:"Port to listen on, unless --listen sets one."`
 	JSON   bool          `name:"json" help:"Print JSON for programs."`
 }
 

@@ -16,8 +16,8 @@ type membridgeCmd struct {
 	config.Connections
 	// The flag names are short when the control plane runs alone; the settings are the same.
 	Listen       string        `name:"listen" aliases:"membridge-listen" var:"BLOOM_MEMBRIDGE_LISTEN" key:"membridge_listen" default:"127.0.0.1:8000" placeholder:"ADDR" help:"Address membridge listens on."`
-	Host         string        `name:"host" aliases:"membridge-host" var:"MEMBRIDGE_HOST" key:"membridge_host" placeholder:"HOST" help:"Replaces only the host of --listen."`
-	Port         int           `name:"port" aliases:"membridge-port" var:"MEMBRIDGE_PORT" key:"membridge_port" placeholder:"N" help:"Replaces only the port of --listen."`
+	Host         string        `name:"host" aliases:"membridge-host" var:"MEMBRIDGE_HOST" key:"membridge_host" placeholder:"HOST" help:"Host to listen on, unless --listen sets one."`
+	Port         int           `name:"port" aliases:"membridge-port" var:"MEMBRIDGE_PORT" key:"membridge_port" placeholder:"N" help:"Port to listen on, unless --listen sets one."`
 	AgentTokens  string        `name:"agent-tokens" aliases:"membridge-agent-tokens" var:"BLOOM_MEMBRIDGE_AGENT_TOKENS" key:"membridge_agent_tokens" default:"optional" enum:"optional,required" help:"Whether agents need a token of their own besides the agent key: optional or required."`
 	SyncAgentKey bool          `name:"sync-agent-key" aliases:"membridge-sync-agent-key" var:"BLOOM_MEMBRIDGE_SYNC_AGENT_KEY" key:"membridge_sync_agent_key" help:"Send the agent key in calls to the URLs of agents of the earlier system. Anyone who may register an agent can then read the key."`
 	AdminKey     config.Secret `name:"membridge-admin-key" var:"MEMBRIDGE_ADMIN_KEY" key:"membridge_admin_key" hidden:"" help:"Membridge's admin key; better given as a file."`

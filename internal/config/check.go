@@ -27,15 +27,15 @@ func pair(one, oneValue, other, otherValue string) error {
 	return nil
 }
 
-// withPort replaces the port of addr unless addr comes from a source with higher priority. Its
-// errors name the flag with the wrong value.
+// withPort replaces the port of addr if the port comes from a source with higher priority; an address
+// from the same source is complete. Its errors name the flag with the wrong value.
 func withPort(addr string, port int, addrFrom, portFrom Source, addrFlag, portFlag string) (string, error) {
 	host, own, err := net.SplitHostPort(addr)
 	if err != nil {
 		return "", fmt.Errorf("%s: %q is not HOST:PORT", addrFlag, addr)
 	}
 	flag := addrFlag
-	if portFrom != FromDefault && portFrom >= addrFrom {
+	if portFrom > addrFrom {
 		own, flag = strconv.Itoa(port), portFlag
 		if port == 0 {
 			return "", fmt.Errorf("%s: port 0 is not allowed; choose one between 1 and 65535", flag)

@@ -1,6 +1,8 @@
 package config_test
 
 import (
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,8 +17,9 @@ import (
 
 type settings struct {
 	config.Server
-	Worker config.Run    `embed:""`
-	Client config.Client `embed:""`
+	Membridge config.Membridge `embed:""`
+	Worker    config.Run       `embed:""`
+	Client    config.Client    `embed:""`
 }
 
 // parse reads settings from a file's text, variables and flags.
@@ -124,30 +127,92 @@ func TestMistakesAreReportedBeforeAnythingStarts(t *testing.T) {
 	}
 }
 
-func TestPortReplacesThePortAlone(t *testing.T) {
+// An address is complete; a part of it that is set on its own counts only from a stronger source.
+func TestAnAddressWinsOverItsParts(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		env  map[string]string
-		args []string
-		want string
-	}{
-		"of the default":               {map[string]string{"PORT": "6000"}, nil, "127.0.0.1:6000"},
-		"of an address as weighty":     {map[string]string{"PORT": "6000", "BLOOM_LISTEN": "0.0.0.0:7000"}, nil, "0.0.0.0:6000"},
-		"not of an address by flag":    {map[string]string{"PORT": "6000"}, []string{"--listen=127.0.0.1:7000"}, "127.0.0.1:7000"},
-		"by flag of one from the file": {nil, []string{"--port=6000"}, "127.0.0.1:6000"},
-		"of an IPv6 address":           {map[string]string{"PORT": "6000", "BLOOM_LISTEN": "[::1]:7000"}, nil, "[::1]:6000"},
+	sources := []string{"default", "file", "environment", "flag"} // from weak to strong
+	for _, pair := range []struct{ address, part, value string }{
+		{"listen", "port", "6000"}, {"membridge_listen", "membridge_port", "6000"}, {"membridge_listen", "membridge_host", "127.0.0.9"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, _, err := parse(t, "", c.env, c.args...)
-			if err != nil {
-				t.Fatal(err)
+		for a, addressFrom := range sources {
+			for p, partFrom := range sources {
+				t.Run(pair.part+" from "+partFrom+", "+pair.address+" from "+addressFrom, func(t *testing.T) {
+					t.Parallel()
+					given := map[string]map[string]string{addressFrom: {pair.address: "127.0.0.5:7000"}}
+					want := "127.0.0.5:7000"
+					if addressFrom == "default" {
+						given, want = map[string]map[string]string{}, map[string]string{"listen": "127.0.0.1:5000", "membridge_listen": "127.0.0.1:8000"}[pair.address]
+					}
+					if partFrom != "default" {
+						if given[partFrom] == nil {
+							given[partFrom] = map[string]string{}
+						}
+						given[partFrom][pair.part] = pair.value
+					}
+					if p > a {
+						want = replacePart(t, want, pair.value)
+					}
+					got, shown := address(t, pair.address, given)
+					if got != want {
+						t.Errorf("listens at %s, want %s", got, want)
+					}
+					if shown[pair.address].Value != want {
+						t.Errorf("config show has %+v, want %s", shown[pair.address], want)
+					}
+					used := strings.Contains(shown[pair.address].From, shown[pair.part].From)
+					unused := strings.Contains(shown[pair.part].From, "not used")
+					if p > 0 && (used != (p > a) || unused == (p > a)) {
+						t.Errorf("config show says %q and %q", shown[pair.address].From, shown[pair.part].From)
+					}
+				})
 			}
-			if s.Listen != c.want {
-				t.Errorf("listens at %s, want %s", s.Listen, c.want)
-			}
-		})
+		}
 	}
+}
+
+// replacePart puts a host or a port into an address.
+func replacePart(t *testing.T, addr, part string) string {
+	t.Helper()
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(part, ".") {
+		return net.JoinHostPort(part, port)
+	}
+	return net.JoinHostPort(host, part)
+}
+
+// address resolves a listen address from settings by source and key, and returns what config show
+// says about each.
+func address(t *testing.T, key string, given map[string]map[string]string) (string, map[string]config.Setting) {
+	t.Helper()
+	variables := map[string]string{"listen": "BLOOM_LISTEN", "port": "PORT", "membridge_listen": "BLOOM_MEMBRIDGE_LISTEN",
+		"membridge_host": "MEMBRIDGE_HOST", "membridge_port": "MEMBRIDGE_PORT"}
+	var file strings.Builder
+	for key, value := range given["file"] {
+		fmt.Fprintf(&file, "%s = %q\n", key, value)
+	}
+	env := map[string]string{}
+	for key, value := range given["environment"] {
+		env[variables[key]] = value
+	}
+	var args []string
+	for key, value := range given["flag"] {
+		args = append(args, "--"+strings.ReplaceAll(key, "_", "-")+"="+value)
+	}
+	s, src, err := parse(t, file.String(), env, args...)
+	if err == nil {
+		err = s.Membridge.Finish(src)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]config.Setting{}
+	for _, one := range src.List() {
+		shown[one.Key] = one
+	}
+	return map[string]string{"listen": s.Listen, "membridge_listen": s.Membridge.MembridgeListen}[key], shown
 }
 
 func TestListsFromEverySource(t *testing.T) {
@@ -254,7 +319,7 @@ func TestShowMasksSecretsAndNamesSources(t *testing.T) {
 	}
 	for key, want := range map[string][3]string{
 		"runtime_api_key": {"abcd****wxyz", "environment", "RUNTIME_API_KEY"},
-		"listen":          {"127.0.0.1:6000", "default", ""},
+		"listen":          {"127.0.0.1:6000", "default", "with --port"},
 		"port":            {"6000", "flag", "--port"},
 		"reap_interval":   {"30s", "default", ""},
 	} {

@@ -102,12 +102,12 @@ func (m *MembridgeAccess) finish(src Sources) error {
 
 // Finish validates the control plane's settings.
 func (m *Membridge) Finish(src Sources) (err error) {
+	from := src.Of("membridge_listen", "BLOOM_MEMBRIDGE_LISTEN")
 	if m.MembridgeListen, err = withPort(m.MembridgeListen, m.MembridgePort,
-		src.Of("membridge_listen", "BLOOM_MEMBRIDGE_LISTEN"), src.Of("membridge_port", "MEMBRIDGE_PORT"),
-		"--membridge-listen", "--membridge-port"); err != nil {
+		from, src.Of("membridge_port", "MEMBRIDGE_PORT"), "--membridge-listen", "--membridge-port"); err != nil {
 		return err
 	}
-	if m.MembridgeHost != "" && src.Of("membridge_host", "MEMBRIDGE_HOST") >= src.Of("membridge_listen", "BLOOM_MEMBRIDGE_LISTEN") {
+	if m.MembridgeHost != "" && src.Of("membridge_host", "MEMBRIDGE_HOST") > from {
 		_, port, err := net.SplitHostPort(m.MembridgeListen)
 		if err != nil {
 			return err

@@ -91,7 +91,7 @@ type Server struct {
 	Artifacts
 	AuditExport
 	Listen        string        `name:"listen" var:"BLOOM_LISTEN" key:"listen" default:"127.0.0.1:5000" placeholder:"ADDR" help:"Address the runtime listens on."`
-	Port          int           `name:"port" var:"PORT" key:"port" placeholder:"N" help:"Replaces only the port of --listen."`
+	Port          int           `name:"port" var:"PORT" key:"port" placeholder:"N" help:"Port to listen on, unless --listen sets one."`
 	DatabaseURL   Secret        `name:"database-url" var:"DATABASE_URL" key:"database_url" placeholder:"URL" help:"PostgreSQL database; without it SQLite in the data folder."`
 	ReapInterval  time.Duration `name:"reap-interval" var:"BLOOM_REAP_INTERVAL" key:"reap_interval" default:"30s" help:"How often expired leases return to the queue."`
 	SyncInterval  time.Duration `name:"membridge-sync-interval" var:"BLOOM_MEMBRIDGE_SYNC_INTERVAL" key:"membridge_sync_interval" default:"10s" help:"How often workers are read from membridge."`
@@ -161,8 +161,8 @@ const TokensRequired = "required"
 // MembridgeAddress configures the control plane's address when it runs beside a server.
 type MembridgeAddress struct {
 	MembridgeListen string `name:"membridge-listen" var:"BLOOM_MEMBRIDGE_LISTEN" key:"membridge_listen" default:"127.0.0.1:8000" placeholder:"ADDR" help:"Address membridge listens on."`
-	MembridgeHost   string `name:"membridge-host" var:"MEMBRIDGE_HOST" key:"membridge_host" placeholder:"HOST" help:"Replaces only the host of --membridge-listen."`
-	MembridgePort   int    `name:"membridge-port" var:"MEMBRIDGE_PORT" key:"membridge_port" placeholder:"N" help:"Replaces only the port of --membridge-listen."`
+	MembridgeHost   string `name:"membridge-host" var:"MEMBRIDGE_HOST" key:"membridge_host" placeholder:"HOST" help:"Host to listen on, unless --membridge-listen sets one."`
+	MembridgePort   int    `name:"membridge-port" var:"MEMBRIDGE_PORT" key:"membridge_port" placeholder:"N" help:"Port to listen on, unless --membridge-listen sets one."`
 }
 
 // MembridgeAgents configures how agents authenticate.

@@ -117,11 +117,35 @@ func (s Sources) List() []Setting {
 		one := s.setting(f)
 		byKey[one.Key] = one
 	}
+	s.explainParts(byKey)
 	out := make([]Setting, 0, len(byKey))
 	for _, key := range sortedKeys(byKey) {
 		out = append(out, byKey[key])
 	}
 	return out
+}
+
+// addressParts are the settings that are one part of an address, with the address.
+var addressParts = []struct{ part, address string }{
+	{"port", "listen"}, {"membridge_host", "membridge_listen"}, {"membridge_port", "membridge_listen"},
+}
+
+// explainParts says which of two settings decides, where one is a part of the other.
+func (s Sources) explainParts(byKey map[string]Setting) {
+	for _, pair := range addressParts {
+		part, address := byKey[pair.part], byKey[pair.address]
+		from := s.Of(part.Key, part.Env)
+		switch {
+		case part.Key == "" || address.Key == "" || from == FromDefault:
+			continue
+		case from > s.Of(address.Key, address.Env):
+			address.From = strings.TrimSpace(address.From + " with " + part.From)
+			byKey[pair.address] = address
+		default:
+			part.From += fmt.Sprintf(" (not used: %s is set)", address.From)
+			byKey[pair.part] = part
+		}
+	}
 }
 
 func (s Sources) setting(f *kong.Flag) Setting {
