@@ -68,8 +68,8 @@ func OpenMembridge(ctx context.Context, cfg MembridgeConfig, b Build) (_ *Membri
 		DatabaseURL: cfg.DatabaseURL, DatabasePath: filepath.Join(cfg.DataDir, MembridgeFile),
 		AdminKey: cfg.AdminKey, AgentKey: string(cfg.AgentKey), RequireTokens: cfg.AgentTokens == config.TokensRequired,
 		SyncAgentKey: cfg.SyncAgentKey, Development: isLoopback(m.listener.Addr()), Open: cfg.Open,
-		Limits:  membridge.Limits{Address: cfg.RateAddress, Admin: cfg.RateKey, Agent: cfg.RateWorker},
-		Proxies: proxies, RuntimeURL: cfg.RuntimeURL, Version: b.Version, Log: b.Logger,
+		Limits: membridge.Limits{Address: cfg.RateAddress, Admin: cfg.RateKey, Agent: cfg.RateWorker},
+		Known:  front.Known, Proxies: proxies, RuntimeURL: cfg.RuntimeURL, Version: b.Version, Log: b.Logger,
 	})
 	if misuse := (membridge.ConfigError{}); errors.As(err, &misuse) {
 		return nil, ConfigError{misuse}

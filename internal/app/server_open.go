@@ -154,7 +154,10 @@ func (s *Server) buildHTTP(b Build, proxies guard.Proxies) error {
 	if err != nil {
 		return fmt.Errorf("--dist-dir: %w", err)
 	}
-	registrations, streams := httpapi.DefaultLimits.Registrations, httpapi.DefaultLimits.Streams
+	registrations, streams, files := httpapi.DefaultLimits.Registrations, httpapi.DefaultLimits.Streams, httpapi.DefaultLimits.Files
+	if s.cfg.RateAddress == 0 {
+		files = 0
+	}
 	if s.cfg.RateWorker == 0 {
 		registrations = 0
 	}
@@ -166,8 +169,9 @@ func (s *Server) buildHTTP(b Build, proxies guard.Proxies) error {
 		Logger: b.Logger, Version: b.Version, Web: webui.New(), Installer: installer,
 		BodyBudget: int64(s.cfg.BodyBudgetMiB) << 20, StreamTimeout: s.cfg.StreamTimeout, Refused: s.metrics.Refused,
 		Limits: httpapi.Limits{Address: s.cfg.RateAddress, SignIn: s.cfg.RateSignIn, Key: s.cfg.RateKey, Worker: s.cfg.RateWorker,
-			Registrations: registrations, Streams: streams},
-		Disk: func() *httpapi.Disk { return diskOf(s.cfg.DataDir) },
+			Registrations: registrations, Streams: streams, Files: files},
+		Known: front.Known,
+		Disk:  func() *httpapi.Disk { return diskOf(s.cfg.DataDir) },
 	}))
 	s.metrics.Describe(b.Version, s.store, s.bridgeState())
 	s.metrics.DescribeAuth(func() string { return string(s.Mode()) }, string(auth.ModeKeys), string(auth.ModeDevelopment), string(auth.ModeInsecure))

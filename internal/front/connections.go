@@ -11,27 +11,32 @@ import (
 	"time"
 )
 
-// connections limits the connections of a server: beyond the limit, it closes the one that has been
-// without an active request for longest, whether it is idle or has sent half a request. It never
-// closes a connection with an active request.
+// connections limits the connections of a server. Beyond the limit it closes the stranger, whose last
+// request had no key, that has neither begun nor ended a request for longest, even while it reads a
+// response: otherwise slow readers could take every connection. Then it closes the connection that
+// has been idle longest. It never closes one with an active request of a known caller.
 type connections struct {
 	most int
 	log  *slog.Logger
 
-	mu      sync.Mutex
-	open    map[net.Conn]*connection
-	resting *list.List // of *connection without an active request, longest first
-	unasked int        // connections without any request so far
-	closed  int        // closed over the limit since last logged
-	logged  time.Time
+	mu        sync.Mutex
+	open      map[net.Conn]*connection
+	strangers *list.List // of *connection, in the order of their last change
+	idle      *list.List // of *connection of known callers without an active request, longest first
+	unasked   int        // connections without any request so far
+	closed    int        // closed over the limit since last logged
+	logged    time.Time
 }
 
 type connection struct {
 	net.Conn
 
+	of      *connections
 	asked   bool
-	running int           // active requests; several over HTTP/2
-	resting *list.Element // nil while there are active requests
+	known   bool // the last request was that of a known caller
+	running int  // active requests; several over HTTP/2
+	in      *list.List
+	at      *list.Element // in that list; nil without one
 }
 
 // mostConnections is the default limit: it leaves a quarter of the process's open file limit to the
@@ -49,7 +54,7 @@ func newConnections(most int, log *slog.Logger) *connections {
 	if most <= 0 {
 		most = mostConnections()
 	}
-	return &connections{most: most, log: log, open: map[net.Conn]*connection{}, resting: list.New()}
+	return &connections{most: most, log: log, open: map[net.Conn]*connection{}, strangers: list.New(), idle: list.New()}
 }
 
 type connectionKey struct{}
@@ -59,14 +64,16 @@ type connectionKey struct{}
 func (c *connections) begin(ctx context.Context, conn net.Conn) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.open) >= c.most && c.resting.Len() > 0 {
-		c.drop(c.resting.Front().Value.(*connection))
+	for _, closable := range []*list.List{c.strangers, c.idle} {
+		if len(c.open) >= c.most && closable.Len() > 0 {
+			c.drop(closable.Front().Value.(*connection))
+		}
 	}
-	one := &connection{Conn: conn}
+	one := &connection{Conn: conn, of: c}
 	c.open[conn] = one
 	c.unasked++
-	one.resting = c.resting.PushBack(one)
-	if len(c.open) > c.most { // all others have active requests
+	c.place(one)
+	if len(c.open) > c.most { // all others have active requests of known callers
 		c.drop(one)
 	}
 	return context.WithValue(ctx, connectionKey{}, one)
@@ -79,7 +86,7 @@ func (c *connections) drop(one *connection) {
 	c.forget(one)
 	c.closed++
 	if now := time.Now(); now.Sub(c.logged) >= connectionsEvery {
-		c.log.Warn("too many connections; closed the longest-idle ones", "closed", c.closed, "limit", c.most)
+		c.log.Warn("too many connections; closed those of callers without a key, then the longest-idle ones", "closed", c.closed, "limit", c.most)
 		c.closed, c.logged = 0, now
 	}
 	conn := one.Conn
@@ -98,17 +105,24 @@ func (c *connections) forget(one *connection) {
 	if !one.asked {
 		c.unasked--
 	}
-	c.rest(one, false)
+	c.place(one)
 }
 
-func (c *connections) rest(one *connection, resting bool) {
-	switch {
-	case resting && one.resting == nil:
-		one.resting = c.resting.PushBack(one)
-	case !resting && one.resting != nil:
-		c.resting.Remove(one.resting)
-		one.resting = nil
+// place moves a connection to the end of the list that it belongs to, if any. It requires the lock.
+func (c *connections) place(one *connection) {
+	if one.at != nil {
+		one.in.Remove(one.at)
+		one.at = nil
 	}
+	switch {
+	case c.open[one.Conn] != one || one.known && one.running > 0:
+		return
+	case one.known:
+		one.in = c.idle
+	default:
+		one.in = c.strangers
+	}
+	one.at = one.in.PushBack(one)
 }
 
 // changed is the ConnState hook of a server.
@@ -135,14 +149,31 @@ func (c *connections) request(r *http.Request) (done func()) {
 		one.asked = true
 		c.unasked--
 	}
+	if one.running == 0 {
+		one.known = false // a proxy's connection has requests of many
+	}
 	one.running++
-	c.rest(one, false)
+	c.place(one)
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if one.running--; one.running == 0 && c.open[one.Conn] == one {
-			c.rest(one, true)
-		}
+		one.running--
+		c.place(one)
+	}
+}
+
+// Known records that the caller of an active request has proved who it is: its connection is not
+// closed for others while it has an active request.
+func Known(r *http.Request) {
+	one, counted := r.Context().Value(connectionKey{}).(*connection)
+	if !counted {
+		return
+	}
+	one.of.mu.Lock()
+	defer one.of.mu.Unlock()
+	if !one.known {
+		one.known = true
+		one.of.place(one)
 	}
 }
 

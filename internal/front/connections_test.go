@@ -44,8 +44,8 @@ func closed(t *testing.T, conn net.Conn) {
 }
 
 // When all connections are used by clients that send nothing, or half a request, the next one is
-// served: the one that has been idle longest is closed. Connections with active requests are never
-// closed.
+// served: the one that has been idle longest is closed. Connections with active requests of known
+// callers are never closed.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {
@@ -66,6 +66,7 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 		f := open(t, front.Config{Listener: l, TLS: files, MaxConnections: 4})
 		f.Handle(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/long" {
+				front.Known(r)
 				begun <- struct{}{}
 				<-release
 			}
@@ -106,6 +107,53 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 		}
 		if status := ask(t, connect(), "/"); status != 200 {
 			t.Errorf("secure %t: afterwards a new connection is answered %d", secure, status)
+		}
+	}
+}
+
+// When slow readers without a key use all connections, callers with a key still get theirs, and keep
+// them.
+func TestStrangersThatReadSlowlyMakeRoom(t *testing.T) {
+	t.Parallel()
+	l := listen(t)
+	begun, release := make(chan struct{}, 8), make(chan struct{})
+	f := open(t, front.Config{Listener: l, MaxConnections: 3})
+	f.Handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/slow":
+			begun <- struct{}{}
+			<-r.Context().Done()
+		case "/poll":
+			front.Known(r)
+			begun <- struct{}{}
+			<-release
+		}
+	}))
+	slow := func() net.Conn {
+		conn := dial(t, l)
+		t.Cleanup(func() { conn.Close() })
+		if _, err := io.WriteString(conn, "GET /slow HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		<-begun
+		return conn
+	}
+	oldest := slow()
+	slow()
+	slow()
+	polls := make(chan int, 2)
+	for range 2 {
+		conn := dial(t, l)
+		defer conn.Close()
+		go func() { polls <- ask(t, conn, "/poll") }()
+		<-begun
+		slow() // takes the place of another stranger
+	}
+	closed(t, oldest)
+	close(release)
+	for range 2 {
+		if status := <-polls; status != 200 {
+			t.Errorf("a request with a key was answered %d", status)
 		}
 	}
 }

@@ -29,6 +29,8 @@ type Config struct {
 	// Observe is called after every request, with the pattern of its route; it may be
 	// nil.
 	Observe func(route string, status int, took time.Duration)
+	// Known is called for every request of an authenticated caller; it may be nil.
+	Known func(*http.Request)
 	// Proxies are the proxies whose X-Forwarded-For is trusted, for the request log and
 	// for limits by address.
 	Proxies guard.Proxies

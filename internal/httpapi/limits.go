@@ -23,6 +23,9 @@ type Limits struct {
 	// of the audit log that nothing else bounds.
 	Registrations int
 	Streams       int // open at one time, by key
+	// Files are those of the web application and of the installer, by address, for callers without
+	// a valid key.
+	Files int
 }
 
 // RegistrationsWindow is the period of Limits.Registrations. It is long, so that a fleet may
@@ -30,7 +33,7 @@ type Limits struct {
 const RegistrationsWindow = 2000 * time.Second
 
 // DefaultLimits are the limits if none are configured.
-var DefaultLimits = Limits{Address: 100, SignIn: 20, Key: 6000, Worker: 600_000, Registrations: defaultRegistrations, Streams: 1000}
+var DefaultLimits = Limits{Address: 100, SignIn: 20, Key: 6000, Worker: 600_000, Registrations: defaultRegistrations, Streams: 1000, Files: 3000}
 
 // defaultRegistrations lets twice as many workers register at once as a worker's key may
 // register, and allows ten registrations a second permanently.
@@ -39,7 +42,7 @@ const defaultRegistrations = 2 * bloom.MaxWorkers
 // limits are those of a Server.
 type limits struct {
 	*guard.Limits
-	address, signIn, test, key, worker, registrations *guard.Limit
+	address, signIn, test, key, worker, registrations, files *guard.Limit
 
 	streams streams
 }
@@ -54,6 +57,7 @@ func newLimits(c Config) *limits {
 		key:           all.New("key", "this key", c.Limits.Key),
 		worker:        all.New("worker", "this key's calls for workers", c.Limits.Worker),
 		registrations: all.Over(RegistrationsWindow, "in 33 minutes", "registrations", "registrations with this key", c.Limits.Registrations),
+		files:         all.New("files", "files requested without a valid key from this address", c.Limits.Files),
 		streams:       streams{most: c.Limits.Streams},
 	}
 }

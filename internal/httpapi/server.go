@@ -48,6 +48,8 @@ type Server struct {
 	spec                         json.RawMessage // OpenAPI
 	observe                      func(route string, status int, took time.Duration)
 
+	known         func(*http.Request)
+	files         *transfers
 	disk          func() *Disk
 	streamTimeout time.Duration
 }
@@ -64,13 +66,16 @@ func New(c Config) *Server {
 	if c.Origin == nil {
 		c.Origin, _ = auth.NewOrigin() // without trusted origins it cannot fail
 	}
+	if c.Known == nil {
+		c.Known = func(*http.Request) {}
+	}
 	if c.StartedAt.IsZero() {
 		c.StartedAt = c.Clock.Now()
 	}
 	s := &Server{
 		svc: c.Service, auth: c.Auth, origin: c.Origin, proxy: c.Proxy, proxies: c.Proxies, web: c.Web, log: c.Logger,
 		clock: c.Clock, started: c.StartedAt, version: c.Version, observe: c.Observe, limits: newLimits(c), anonymousAudits: guard.NewLimiter(c.Clock, anonymousAudits), probed: guard.NewLimiter(c.Clock, probesLogged),
-		bodies: newBudget(cmp.Or(c.BodyBudget, DefaultBodyBudget)), streamTimeout: cmp.Or(c.StreamTimeout, DefaultStreamTimeout), disk: c.Disk,
+		bodies: newBudget(cmp.Or(c.BodyBudget, DefaultBodyBudget)), streamTimeout: cmp.Or(c.StreamTimeout, DefaultStreamTimeout), disk: c.Disk, known: c.Known, files: newTransfers(),
 	}
 	s.refusalsOfOne, s.refusalsOfAll = guard.NewLimiter(c.Clock, refusalsOfOne), guard.NewLimiter(c.Clock, refusalsOfAll)
 	s.mux = guard.NewMux(policies, s.enter)
@@ -79,7 +84,7 @@ func New(c Config) *Server {
 	s.describe()
 	if c.Installer != nil {
 		for _, pattern := range c.Installer.Routes() {
-			s.mux.HandleFunc(pattern, c.Installer.ServeHTTP)
+			s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.download(c.Installer, w, r) })
 		}
 	}
 	if c.Metrics != nil {
@@ -149,7 +154,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			rec.held = 0
 			clear(h)
 			h["X-Request-Id"] = []string{id}
-			s.web.ServeHTTP(rec, r)
+			s.webFile(rec, r, id)
 			return
 		}
 		s.unmatched(rec, r, id)
@@ -172,6 +177,9 @@ func (s *Server) enter(policy auth.Policy, h http.HandlerFunc) http.HandlerFunc 
 			caller, err = auth.Principal{}, nil
 		default:
 			err = policy.Check(caller)
+		}
+		if caller.Known() {
+			s.known(r)
 		}
 		if refused := s.limited(w, r, caller, policy); refused != nil {
 			err = refused

@@ -98,6 +98,9 @@ func operation[I, O any](s *Server, method, path, summary string, handle func(co
 func (s *Server) enter(need access, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		who := s.auth.caller(r.Context(), presented(r))
+		if who != callerUnknown {
+			s.cfg.Known(r)
+		}
 		refusal := s.limited(w, r, who)
 		if refusal == nil {
 			refusal = s.auth.check(need, who)

@@ -81,6 +81,8 @@ type Config struct {
 
 	// Limits are rate limits; the zero value has none.
 	Limits Limits
+	// Known is called for every request of a caller with a valid key; it may be nil.
+	Known func(*http.Request)
 	// Proxies are the trusted proxies; none by default.
 	Proxies guard.Proxies
 
@@ -98,6 +100,9 @@ func (c *Config) finish() error {
 	c.AgentTimeout = cmp.Or(c.AgentTimeout, DefaultAgentTimeout)
 	c.MaxWaiting = cmp.Or(c.MaxWaiting, DefaultMaxWaiting)
 	c.Log = cmp.Or(c.Log, slog.Default())
+	if c.Known == nil {
+		c.Known = func(*http.Request) {}
+	}
 	if c.DialPolicy == nil {
 		c.DialPolicy = DefaultDialPolicy
 	}

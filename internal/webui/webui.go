@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 //go:embed all:dist
@@ -38,7 +39,11 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; font-sr
 var inlinePolicy = strings.Replace(policy, "style-src 'self'", "style-src 'self' 'unsafe-inline'", 1)
 
 // Handler serves the application's pages and files. It is safe for concurrent use.
-type Handler struct{ files fs.FS }
+type Handler struct{ files map[string]file }
+
+// file is the content of one file by encoding; "" is none. Each is read at its first use, and all
+// requests share it, so that memory does not depend on the number of requests.
+type file map[string]func() []byte
 
 // New serves the application that was built into the binary.
 func New() *Handler {
@@ -46,7 +51,40 @@ func New() *Handler {
 	if err != nil {
 		panic(err) // the folder is embedded
 	}
-	return &Handler{files: files}
+	return From(files)
+}
+
+// From serves the application in files.
+func From(files fs.FS) *Handler {
+	h := &Handler{files: map[string]file{}}
+	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name, encoding := path, ""
+		for suffix, of := range map[string]string{".gz": "gzip", ".br": "br"} {
+			if plain, is := strings.CutSuffix(path, suffix); is {
+				name, encoding = plain, of
+			}
+		}
+		if h.files[name] == nil {
+			h.files[name] = file{}
+		}
+		h.files[name][encoding] = sync.OnceValue(func() []byte {
+			content, _ := fs.ReadFile(files, path) // embedded
+			return content
+		})
+		return nil
+	})
+	if err != nil {
+		panic(err) // the files are embedded
+	}
+	for _, f := range h.files {
+		if zipped := f["gzip"]; f[""] == nil && zipped != nil {
+			f[""] = sync.OnceValue(func() []byte { return unzip(zipped()) })
+		}
+	}
+	return h
 }
 
 // Built reports whether the binary has the whole application.
@@ -99,12 +137,7 @@ func (h *Handler) has(name string) bool {
 	if name == "" || strings.HasPrefix(path.Base(name), ".") {
 		return false
 	}
-	for _, suffix := range []string{"", ".gz"} {
-		if info, err := fs.Stat(h.files, name+suffix); err == nil && !info.IsDir() {
-			return true
-		}
-	}
-	return false
+	return h.files[name][""] != nil
 }
 
 // serve writes a file in the best encoding that the client accepts.
@@ -119,7 +152,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, sta
 	}
 	header(w, mediaType(name), cache, styles)
 	w.Header().Add("Vary", "Accept-Encoding")
-	content, encoding := h.encoded(name, r.Header.Get("Accept-Encoding"))
+	content, encoding := h.files[name].encoded(r.Header.Get("Accept-Encoding"))
 	if encoding != "" {
 		w.Header().Set("Content-Encoding", encoding)
 	}
@@ -130,23 +163,14 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, sta
 	}
 }
 
-func (h *Handler) encoded(name, accept string) (content []byte, encoding string) {
-	if content, err := fs.ReadFile(h.files, name); err == nil {
-		return content, ""
-	}
-	if accepts(accept, "br") {
-		if content, err := fs.ReadFile(h.files, name+".br"); err == nil {
-			return content, "br"
+// encoded returns the best encoding that the client accepts.
+func (f file) encoded(accept string) (content []byte, encoding string) {
+	for _, encoding := range []string{"br", "gzip"} {
+		if read := f[encoding]; read != nil && accepts(accept, encoding) {
+			return read(), encoding
 		}
 	}
-	content, err := fs.ReadFile(h.files, name+".gz")
-	if err != nil {
-		return nil, ""
-	}
-	if accepts(accept, "gzip") {
-		return content, "gzip"
-	}
-	return unzip(content), ""
+	return f[""](), ""
 }
 
 func accepts(accept, encoding string) bool {

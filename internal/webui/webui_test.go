@@ -1,10 +1,15 @@
 package webui_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/bloom-runtime/bloom/internal/webui"
 )
@@ -60,4 +65,44 @@ func TestADeepLinkGetsThePageUnderAStrictPolicy(t *testing.T) {
 			t.Errorf("GET %s: Cache-Control %q, a new version must be seen at once", path, cache)
 		}
 	}
+}
+
+// Not parallel: it counts the process's allocations.
+func TestRequestsShareTheContentOfAFile(t *testing.T) {
+	const size = 4 << 20
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	_, err := w.Write(make([]byte, size))
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	h := webui.From(fstest.MapFS{"assets/a.js.gz": {Data: zipped.Bytes()}, "assets/b.woff2": {Data: make([]byte, size)}})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for _, path := range []string{"/assets/a.js", "/assets/b.woff2"} {
+		for range 50 {
+			w := &counter{header: http.Header{}}
+			h.ServeHTTP(w, request("GET", path, "*/*"))
+			if w.n != size {
+				t.Fatalf("%s: %d bytes", path, w.n)
+			}
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 8*size {
+		t.Errorf("100 requests for two files of %d bytes allocated %d bytes", size, took)
+	}
+}
+
+// counter is a response of which only the length is kept.
+type counter struct {
+	header http.Header
+	n      int
+}
+
+func (c *counter) Header() http.Header { return c.header }
+func (c *counter) WriteHeader(int)     {}
+func (c *counter) Write(p []byte) (int, error) {
+	c.n += len(p)
+	return len(p), nil
 }

@@ -1,0 +1,121 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/auth"
+)
+
+// Limits of the files that are sent at once to callers without a valid key, who can read slowly and
+// open many connections.
+const (
+	transfersOfAll     = 256
+	transfersOfNetwork = 64
+	transferWait       = 5 * time.Second
+	fileTime           = time.Minute // for a file of the web application
+)
+
+// transfers counts the files that are being sent to callers without a valid key. It is safe for
+// concurrent use.
+type transfers struct {
+	all      *semaphore.Weighted
+	networks streams
+}
+
+func newTransfers() *transfers {
+	return &transfers{all: semaphore.NewWeighted(transfersOfAll), networks: streams{most: transfersOfNetwork}}
+}
+
+// begin waits until there is room for one more file, until done is called.
+func (t *transfers) begin(ctx context.Context, network string) (done func(), ok bool) {
+	left, ok := t.networks.take(network)
+	if !ok {
+		return nil, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, transferWait)
+	defer cancel()
+	if t.all.Acquire(ctx, 1) != nil {
+		left()
+		return nil, false
+	}
+	return func() {
+		t.all.Release(1)
+		left()
+	}, true
+}
+
+// errTransfers refuses a file. It is no rate limit, because the next attempt may succeed at once.
+var errTransfers = &bloom.Error{Kind: bloom.KindUnavailable, Code: "busy",
+	Message: "The server is sending many files to callers without a key; try again shortly, or send a key"}
+
+// stranger reports whether the limits of files apply to a caller.
+func (s *Server) stranger(caller auth.Principal) bool {
+	return s.auth.Mode() != auth.ModeDevelopment && (!caller.Known() || s.auth.Mode() == auth.ModeInsecure)
+}
+
+// webFile serves a file of the web application.
+func (s *Server) webFile(rec *recorder, r *http.Request, id string) {
+	caller, err := s.auth.Authenticate(r)
+	if err != nil {
+		caller = auth.Principal{}
+	}
+	if caller.Known() {
+		s.known(r)
+	}
+	serve := func() {
+		s.allowUntil(rec, fileTime)
+		s.web.ServeHTTP(rec, r)
+	}
+	if !s.stranger(caller) {
+		serve()
+		return
+	}
+	err = s.limits.take(rec, s.limits.files, s.network(r))
+	if err == nil {
+		done, ok := s.files.begin(r.Context(), s.network(r))
+		if ok {
+			defer done()
+			serve()
+			return
+		}
+		err = errTransfers
+	}
+	rec.matched = true
+	s.failure(r.Context(), id, err).write(rec)
+}
+
+// download serves a file of the installer.
+func (s *Server) download(installer Installer, w http.ResponseWriter, r *http.Request) {
+	c := callOf(r.Context())
+	if s.stranger(c.caller) {
+		done, ok := s.files.begin(r.Context(), s.network(r))
+		if !ok {
+			s.failure(r.Context(), c.id, errTransfers).write(w)
+			return
+		}
+		defer done()
+	}
+	s.allowUntil(w, 0)
+	installer.ServeHTTP(&steadyResponse{w, http.NewResponseController(w), time.Now().Add(s.streamTimeout)}, r)
+}
+
+// slowestReader is how fast a large response must be read on average, in bytes per second.
+const slowestReader = 16 << 10
+
+// steadyResponse is a response that must be read with slowestReader, from a first pause on.
+type steadyResponse struct {
+	http.ResponseWriter
+	rc    *http.ResponseController
+	until time.Time
+}
+
+func (p *steadyResponse) Write(b []byte) (int, error) {
+	p.until = p.until.Add(time.Duration(len(b)) * time.Second / slowestReader)
+	_ = p.rc.SetWriteDeadline(p.until)
+	return p.ResponseWriter.Write(b)
+}

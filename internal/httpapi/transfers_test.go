@@ -1,0 +1,71 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/httpapi"
+)
+
+// webStub is a web application whose file /assets/slow is sent until release is closed.
+type webStub struct{ begun, release chan struct{} }
+
+func (webStub) Serves(r *http.Request) bool { return r.Method == http.MethodGet }
+
+func (s webStub) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/assets/slow" {
+		s.begun <- struct{}{}
+		<-s.release
+	}
+}
+
+func withWeb(web httpapi.WebApp, files int) fixtureOption {
+	return func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Web, h.Limits.Files = web, files }
+}
+
+func TestFilesWithoutAKeyAreLimited(t *testing.T) {
+	t.Parallel()
+	const limit = 3
+	r := newFixture(t, withWeb(webStub{}, limit))
+	r.key = ""
+	for range limit {
+		if a := r.do("GET", "/assets/a.js", ""); a.status != 200 {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+	}
+	if a := r.do("GET", "/assets/a.js", ""); a.status != 429 || a.header.Get("Retry-After") == "" {
+		t.Errorf("beyond the limit: %d %s", a.status, a.body)
+	}
+	r.key = adminKey
+	if a := r.do("GET", "/assets/a.js", ""); a.status != 200 {
+		t.Errorf("with a key: %d %s", a.status, a.body)
+	}
+}
+
+func TestSlowReadersOfFilesLeaveRoomForKeys(t *testing.T) {
+	t.Parallel()
+	const shareOfANetwork = 64
+	web := webStub{make(chan struct{}), make(chan struct{})}
+	r := newFixture(t, withWeb(web, 0))
+	r.key = ""
+	ended := make(chan int, shareOfANetwork)
+	for range shareOfANetwork {
+		go func() { ended <- r.do("GET", "/assets/slow", "").status }()
+		<-web.begun
+	}
+	if a := r.do("GET", "/assets/a.js", ""); a.status != 503 || a.header.Get("Retry-After") == "" {
+		t.Errorf("without a key: %d %s", a.status, a.body)
+	}
+	r.key = adminKey
+	if a := r.do("GET", "/assets/a.js", ""); a.status != 200 {
+		t.Errorf("with a key: %d %s", a.status, a.body)
+	}
+	close(web.release)
+	for range shareOfANetwork {
+		if status := <-ended; status != 200 {
+			t.Errorf("a slow reader got %d", status)
+		}
+	}
+}
