@@ -34,5 +34,6 @@ type ForgottenContext struct {
 
 // ContextQuery selects contexts.
 type ContextQuery struct {
+	ShortID string // the last 8 characters of the id
 	Page
 }

@@ -53,6 +53,7 @@ type TaskQuery struct {
 	AgentSlug string
 	WorkerID  string
 	Error     ErrorClass // why the last attempt failed
+	ShortID   string     // the last 8 characters of the id
 	Text      string     // words of the prompt or the newest output, see SearchStore; or part of the id, at least 4 characters
 	Page
 }
@@ -68,6 +69,7 @@ type LeaseQuery struct {
 // ArtifactQuery selects artifacts.
 type ArtifactQuery struct {
 	TaskID    string
+	ShortID   string // the last 8 characters of the id
 	Type      string
 	Displaced bool // only those with CompleteRequest.Displaced that were not moved since
 	Page

@@ -16,7 +16,7 @@ import (
 // Contexts returns one page of contexts, the most recently used first, and the cursor of the next
 // page.
 func (c *Client) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error) {
-	return list[bloom.Context](ctx, c, newQuery(q.Page).on("/contexts"))
+	return list[bloom.Context](ctx, c, newQuery(q.Page).with("short_id", q.ShortID).on("/contexts"))
 }
 
 // AllContexts iterates over the contexts from q's page on.

@@ -121,7 +121,7 @@ func (c *Client) AllAudit(ctx context.Context, q bloom.AuditQuery) iter.Seq2[blo
 
 // Artifacts returns one page of artifacts, newest first, and the cursor of the next page.
 func (c *Client) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error) {
-	return list[bloom.Artifact](ctx, c, newQuery(q.Page).with("task_id", q.TaskID).with("type", q.Type).on("/artifacts"))
+	return list[bloom.Artifact](ctx, c, newQuery(q.Page).with("task_id", q.TaskID).with("short_id", q.ShortID).with("type", q.Type).on("/artifacts"))
 }
 
 // AllArtifacts iterates over the artifacts from q's page on.

@@ -66,7 +66,7 @@ func (c *Client) Task(ctx context.Context, id string) (bloom.Task, error) {
 // Tasks returns one page of tasks, newest first, and the cursor of the next page.
 func (c *Client) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
 	v := newQuery(q.Page).with("status", string(q.Status)).with("context_id", q.ContextID).
-		with("agent_slug", q.AgentSlug).with("worker_id", q.WorkerID).with("error_class", q.Error).with("q", q.Text)
+		with("agent_slug", q.AgentSlug).with("worker_id", q.WorkerID).with("error_class", q.Error).with("short_id", q.ShortID).with("q", q.Text)
 	return list[bloom.Task](ctx, c, v.on("/llm-tasks"))
 }
 

@@ -35,6 +35,9 @@ func (c *artifactsListCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
+	if c.Task, err = findTask(inv.ctx, api, c.Task); err != nil {
+		return err
+	}
 	list, err := take(c.paging, api.AllArtifacts(inv.ctx, bloom.ArtifactQuery{TaskID: c.Task, Type: c.Type, Page: c.page()}))
 	if err != nil {
 		return err
@@ -69,12 +72,15 @@ func shownOf(a bloom.Artifact) string {
 
 type artifactsGetCmd struct {
 	remote
-	ID string `arg:"" help:"The artifact's id."`
+	ID string `arg:"" help:"The artifact's id, or its last 8 characters."`
 }
 
 func (c *artifactsGetCmd) Run(inv *invocation) error {
 	api, err := c.open()
 	if err != nil {
+		return err
+	}
+	if c.ID, err = findArtifact(inv.ctx, api, c.ID); err != nil {
 		return err
 	}
 	a, err := api.Artifact(inv.ctx, c.ID)
@@ -86,13 +92,16 @@ func (c *artifactsGetCmd) Run(inv *invocation) error {
 
 type artifactsContentCmd struct {
 	remote
-	ID     string `arg:"" help:"The artifact's id."`
+	ID     string `arg:"" help:"The artifact's id, or its last 8 characters."`
 	Output string `name:"output" short:"o" placeholder:"FILE" help:"Write to this file instead of printing. It must not exist."`
 }
 
 func (c *artifactsContentCmd) Run(inv *invocation) (err error) {
 	api, err := c.open()
 	if err != nil {
+		return err
+	}
+	if c.ID, err = findArtifact(inv.ctx, api, c.ID); err != nil {
 		return err
 	}
 	content, _, err := api.ArtifactContent(inv.ctx, c.ID)

@@ -36,6 +36,9 @@ func (c *auditListCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
+	if c.Entity, err = findTask(inv.ctx, api, c.Entity); err != nil {
+		return fmt.Errorf("%w; give the whole id of anything else", err)
+	}
 	entries, err := take(c.paging, api.AllAudit(inv.ctx, bloom.AuditQuery{EntityID: c.Entity, Action: c.Action, Page: c.page()}))
 	if err != nil {
 		return err

@@ -54,6 +54,9 @@ func (c *contextsShowCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
+	if c.ID, err = findContext(inv.ctx, api, c.ID); err != nil {
+		return err
+	}
 	x, err := api.Context(inv.ctx, c.ID)
 	if err != nil {
 		return err
@@ -80,12 +83,19 @@ func (c *contextsShowCmd) Run(inv *invocation) error {
 
 type contextsForgetCmd struct {
 	remote
+	consent
 	ID string `arg:"" help:"The context's id."`
 }
 
 func (c *contextsForgetCmd) Run(inv *invocation) error {
 	api, err := c.open()
 	if err != nil {
+		return err
+	}
+	if c.ID, err = findContext(inv.ctx, api, c.ID); err != nil {
+		return err
+	}
+	if err := c.ask(inv, "Forget the context "+c.ID+" and its working folder"); err != nil {
 		return err
 	}
 	if err := api.ForgetContext(inv.ctx, c.ID); err != nil {

@@ -143,10 +143,14 @@ func keyStatus(k bloom.APIKey) cell {
 
 type keysRevokeCmd struct {
 	keyring
+	consent
 	ID string `arg:"" help:"The key's id, from bloom keys list."`
 }
 
 func (c *keysRevokeCmd) Run(inv *invocation) error {
+	if err := c.ask(inv, "Revoke the key "+c.ID); err != nil {
+		return err
+	}
 	var k bloom.APIKey
 	err := c.do(inv, func(api *client.Client) (err error) {
 		k, err = api.RevokeKey(inv.ctx, c.ID)

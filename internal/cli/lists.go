@@ -22,6 +22,9 @@ func (c *leasesCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
+	if c.Task, err = findTask(inv.ctx, api, c.Task); err != nil {
+		return err
+	}
 	leases, err := take(c.paging, api.AllLeases(inv.ctx, bloom.LeaseQuery{Status: bloom.LeaseStatus(c.Status), TaskID: c.Task, WorkerID: c.Worker, Page: c.page()}))
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ type taskCmd struct {
 
 // taskID is the argument of the commands about one task.
 type taskID struct {
-	ID string `arg:"" help:"The task's id."`
+	ID string `arg:"" help:"The task's id, or its last 8 characters."`
 }
 
 // conditions select tasks.
@@ -46,6 +46,9 @@ func (c *taskListCmd) Run(inv *invocation) error {
 		err = c.check()
 	}
 	if err != nil {
+		return err
+	}
+	if c.Context, err = findContext(inv.ctx, api, c.Context); err != nil {
 		return err
 	}
 	tasks, err := take(c.paging, api.AllTasks(inv.ctx, bloom.TaskQuery{Status: bloom.TaskStatus(c.Status),
@@ -91,6 +94,9 @@ func (c *taskGetCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
+	if err := c.find(inv, api); err != nil {
+		return err
+	}
 	task, err := api.Task(inv.ctx, c.ID)
 	if err != nil {
 		return err
@@ -121,6 +127,9 @@ type taskWaitCmd struct {
 func (c *taskWaitCmd) Run(inv *invocation) error {
 	api, err := c.open()
 	if err != nil {
+		return err
+	}
+	if err := c.find(inv, api); err != nil {
 		return err
 	}
 	task, err := api.Await(inv.ctx, c.ID)

@@ -13,7 +13,7 @@ import (
 
 // whichTasks selects one task, or all that match.
 type whichTasks struct {
-	ID string `arg:"" optional:"" help:"The task's id; without one, all tasks that match the conditions."`
+	ID string `arg:"" optional:"" help:"The task's id, or its last 8 characters; without one, all tasks that match the conditions."`
 	conditions
 	DryRun bool `name:"dry-run" help:"Only count the tasks that match."`
 	Yes    bool `name:"yes" short:"y" help:"Do not ask before changing all tasks that match."`
@@ -87,7 +87,12 @@ func (w *whichTasks) ask(inv *invocation, what string) error {
 	if !inv.InTerminal {
 		return usagef("%s? Add --yes to confirm, or --dry-run to count only", what)
 	}
-	fmt.Fprintf(inv.Err, "%s? [y/N] ", what)
+	return inv.confirm(what)
+}
+
+// confirm asks the person at the terminal.
+func (inv *invocation) confirm(what string) error {
+	fmt.Fprintf(inv.Err, "%s? [y/N] ", clean(what, false))
 	line, err := input(inv, func() (string, error) { return bufio.NewReader(inv.In).ReadString('\n') })
 	if errors.Is(err, errInterrupted) {
 		return err
@@ -97,6 +102,18 @@ func (w *whichTasks) ask(inv *invocation, what string) error {
 		return errSilent
 	}
 	return err
+}
+
+// consent is the flag of commands about one thing that ask on a terminal. Programs are not asked.
+type consent struct {
+	Yes bool `name:"yes" short:"y" help:"Do not ask for confirmation; only a terminal is asked."`
+}
+
+func (c consent) ask(inv *invocation, what string) error {
+	if c.Yes || !inv.InTerminal {
+		return nil
+	}
+	return inv.confirm(what)
 }
 
 // change is an operation on one task, or on all that match.
@@ -116,7 +133,13 @@ func (w *whichTasks) change(inv *invocation, r *remote, of func(*client.Client) 
 	}
 	c := of(api)
 	if w.ID == "" {
+		if w.Context, err = findContext(inv.ctx, api, w.Context); err != nil {
+			return err
+		}
 		return w.all(inv, r.JSON, c.bulk)
+	}
+	if w.ID, err = findTask(inv.ctx, api, w.ID); err != nil {
+		return err
 	}
 	task, err := c.one(inv.ctx, w.ID)
 	if err != nil {

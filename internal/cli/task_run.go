@@ -141,6 +141,9 @@ func (c *taskLogsCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
+	if err := c.find(inv, api); err != nil {
+		return err
+	}
 	task, err := api.Task(inv.ctx, c.ID)
 	if err != nil {
 		return err

@@ -176,12 +176,16 @@ func drainedAt(w bloom.Worker) string {
 
 type workersRemoveCmd struct {
 	remote
+	consent
 	ID string `arg:"" help:"The worker's name."`
 }
 
 func (c *workersRemoveCmd) Run(inv *invocation) error {
 	api, err := c.open()
 	if err != nil {
+		return err
+	}
+	if err := c.ask(inv, "Remove the worker "+c.ID); err != nil {
 		return err
 	}
 	if err := api.RemoveWorker(inv.ctx, c.ID); err != nil {

@@ -83,12 +83,17 @@ func (s *Server) contextRoutes() {
 		}))
 }
 
-func (s *Server) listContexts(ctx context.Context, c *call, in *Paging) (*page[bloom.Context], error) {
+type contextFilter struct {
+	Paging
+	ShortID string `query:"short_id" doc:"The last 8 characters of the id, as the web application shows it"`
+}
+
+func (s *Server) listContexts(ctx context.Context, c *call, in *contextFilter) (*page[bloom.Context], error) {
 	p, err := in.page()
 	if err != nil {
 		return nil, err
 	}
-	list, next, err := s.svc.Contexts(ctx, bloom.ContextQuery{Page: p})
+	list, next, err := s.svc.Contexts(ctx, bloom.ContextQuery{ShortID: in.ShortID, Page: p})
 	return paged(c, list, next), err
 }
 

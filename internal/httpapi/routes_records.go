@@ -14,8 +14,9 @@ const artifactsPath = runtimePath + "/artifacts"
 
 type artifactFilter struct {
 	TextPaging
-	TaskID string `query:"task_id"`
-	Type   string `query:"type" doc:"LLM_RESULT, FILE, transcript, or what a completion named"`
+	TaskID  string `query:"task_id"`
+	ShortID string `query:"short_id" doc:"The last 8 characters of the id, as the web application shows it"`
+	Type    string `query:"type" doc:"LLM_RESULT, FILE, transcript, or what a completion named"`
 }
 
 type auditFilter struct {
@@ -66,7 +67,7 @@ func (s *Server) listArtifacts(ctx context.Context, c *call, in *artifactFilter)
 	if err != nil {
 		return nil, err
 	}
-	list, next, err := s.svc.Artifacts(ctx, bloom.ArtifactQuery{TaskID: in.TaskID, Type: in.Type, Page: p})
+	list, next, err := s.svc.Artifacts(ctx, bloom.ArtifactQuery{TaskID: in.TaskID, ShortID: in.ShortID, Type: in.Type, Page: p})
 	return paged(c, list, next), err
 }
 

@@ -22,6 +22,7 @@ type taskFilter struct {
 	AgentSlug string `query:"agent_slug"`
 	WorkerID  string `query:"worker_id"`
 	Error     string `query:"error_class"`
+	ShortID   string `query:"short_id" doc:"The last 8 characters of the id, as the web application shows it"`
 	Text      string `query:"q" doc:"Full-text search in prompts and newest outputs: words, \"phrases\", and prefixes with an asterisk; the last word is a prefix. Or a part of the id, at least 4 characters. Tasks then have a snippet; a page has at most 100 tasks, with texts of at most 4 KiB"`
 }
 
@@ -110,7 +111,7 @@ func (s *Server) listTasks(ctx context.Context, c *call, in *taskFilter) (*page[
 	}
 	tasks, next, err := s.svc.Tasks(ctx, bloom.TaskQuery{
 		Status: status, ContextID: in.ContextID, AgentSlug: in.AgentSlug,
-		WorkerID: in.WorkerID, Error: in.Error, Text: in.Text, Page: in.whole(p),
+		WorkerID: in.WorkerID, Error: in.Error, ShortID: in.ShortID, Text: in.Text, Page: in.whole(p),
 	})
 	return paged(c, tasks, next), err
 }

@@ -23,6 +23,7 @@ var dialect = &sqldb.Dialect{
 	Greatest:   "greatest",
 	Position:   "strpos",
 	Among:      "%s = ANY(ARRAY(%s))",
+	ShortID:    "right(%s::text, 8)",
 	ListText:   "%s::text",
 	LocalParts: `position('"file:' in x.parts) + position('"file:' in x.workspace) + position('"database:' in x.parts) + position('"database:' in x.workspace) > 0`,
 	Now:        nowSQL,

@@ -117,7 +117,7 @@ func reads(t *testing.T, s bloom.Store, task bloom.Task, worker string) {
 	ok(s.Settings(ctx))
 	_, _, err := s.Worker(ctx, worker)
 	ok(nil, err)
-	queries := []bloom.TaskQuery{{}, {ContextID: "c1"}, {AgentSlug: "a1"}, {WorkerID: "w1"}, {ContextID: "rare"}, {AgentSlug: "rare"}, {Error: "rare"}, {Text: "prompt 2"}, {Text: "rare17 "}, {Text: "common rare17 "}}
+	queries := []bloom.TaskQuery{{}, {ContextID: "c1"}, {AgentSlug: "a1"}, {WorkerID: "w1"}, {ContextID: "rare"}, {AgentSlug: "rare"}, {Error: "rare"}, {ShortID: task.ID[len(task.ID)-8:]}, {Text: "prompt 2"}, {Text: "rare17 "}, {Text: "common rare17 "}}
 	for _, status := range bloom.TaskStatuses {
 		queries = append(queries, bloom.TaskQuery{Status: status})
 	}
@@ -141,10 +141,12 @@ func reads(t *testing.T, s bloom.Store, task bloom.Task, worker string) {
 			ok(nil, err)
 		}
 	}
-	for _, q := range []bloom.ArtifactQuery{{}, {TaskID: task.ID}, {Type: "t"}, {Type: "rare"}, {TaskID: task.ID, Type: "rare"}} {
+	for _, q := range []bloom.ArtifactQuery{{}, {TaskID: task.ID}, {Type: "t"}, {Type: "rare"}, {TaskID: task.ID, Type: "rare"}, {ShortID: "rare"}} {
 		_, _, err := s.Artifacts(ctx, q)
 		ok(nil, err)
 	}
+	_, _, err = s.Contexts(ctx, bloom.ContextQuery{ShortID: "rare"})
+	ok(nil, err)
 	for _, q := range []bloom.AuditQuery{{}, {EntityID: task.ID}, {Action: bloom.ActionTaskLeased}, {Action: "rare"}} {
 		_, _, err := s.Audit(ctx, q)
 		ok(nil, err)

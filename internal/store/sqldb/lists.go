@@ -31,6 +31,7 @@ func (r *Reads) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Tas
 			cut("t.prompt", n)
 	}
 	l := &listing[store.Task]{from: "llm_tasks", as: "t", columns: columns, fields: WholeFields}
+	l.also(fmt.Sprintf(r.ShortID, "t.id"), q.ShortID)
 	l.also("t.context_id", q.ContextID)
 	l.also("t.worker_id", q.WorkerID)
 	r.status(l, q.Status)
@@ -113,6 +114,8 @@ func (r *Reads) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.A
 		return []bloom.Artifact{}, bloom.Cursor{}, nil
 	case q.TaskID != "":
 		l.first("a.task_id = %s", q.TaskID)
+	case q.ShortID != "":
+		l.first(fmt.Sprintf(r.ShortID, "a.id")+" = %s", q.ShortID)
 	case q.Displaced:
 		l.by = r.True("a.displaced")
 	}
@@ -148,7 +151,11 @@ func (r *Reads) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, b
 
 // Contexts lists contexts, that with the newest task first.
 func (r *Reads) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error) {
-	return list(ctx, r, &listing[bloom.Context]{from: "contexts", as: "x", columns: contextColumns, fields: contextFields}, q.Page)
+	l := &listing[bloom.Context]{from: "contexts", as: "x", columns: contextColumns, fields: contextFields}
+	if q.ShortID != "" { // its index has no seq, which every new task changes
+		l.first(fmt.Sprintf(r.Among, "x.seq", "SELECT h.seq FROM contexts h WHERE "+fmt.Sprintf(r.ShortID, "h.id")+" = %[1]s"), q.ShortID)
+	}
+	return list(ctx, r, l, q.Page)
 }
 
 // Keys lists keys, the newest first.

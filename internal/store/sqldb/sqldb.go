@@ -51,6 +51,7 @@ type Dialect struct {
 	Greatest  string // function: the greatest argument
 	Position  string // function: the position of a text in another one, from 1 on
 	Among     string // condition: %s is in the result of the query %s
+	ShortID   string // the last characters of the id %s
 	ListText  string // the list of texts %s as text
 	// LocalParts is the condition that a part of the transcript x is in a folder or in
 	// the database, as the index transcripts_local expresses it.

@@ -19,6 +19,7 @@ var dialect = &sqldb.Dialect{
 	Greatest:   "max",
 	Position:   "instr",
 	Among:      "%s IN (%s)",
+	ShortID:    "substr(%s, -8)",
 	ListText:   "%s",
 	LocalParts: `instr(x.parts, '"file:') + instr(x.workspace, '"file:') > 0`,
 	Index:      " INDEXED BY %s",

@@ -238,6 +238,32 @@ var listTests = map[string]func(*harness){
 			h.Errorf("leases of what is no id: %v", none)
 		}
 	},
+	"tasks, artifacts and contexts by the end of their id": func(h *harness) {
+		h.worker("w", 9)
+		first, second := h.create(func(n *bloom.NewTask) { n.Spec.ContextID = "a-context-12345678" }), h.create()
+		c := h.finish(first.ID, "w")
+		short := func(id string) string { return id[len(id)-8:] }
+		for _, q := range []bloom.TaskQuery{{ShortID: short(second.ID)}, {ShortID: short(second.ID), Status: second.Status, ContextID: second.ContextID}} {
+			tasks, _, err := h.s.Tasks(h.ctx, q)
+			h.ok(err)
+			if len(tasks) != 1 || tasks[0].ID != second.ID {
+				h.Errorf("%+v: %+v", q, tasks)
+			}
+		}
+		artifacts, _, err := h.s.Artifacts(h.ctx, bloom.ArtifactQuery{ShortID: short(c.Artifact.ID)})
+		h.ok(err)
+		if len(artifacts) != 1 || artifacts[0].ID != c.Artifact.ID {
+			h.Errorf("artifacts: %+v", artifacts)
+		}
+		contexts, _, err := h.s.Contexts(h.ctx, bloom.ContextQuery{ShortID: short(first.ContextID)})
+		h.ok(err)
+		if len(contexts) != 1 || contexts[0].ID != first.ContextID {
+			h.Errorf("contexts: %+v", contexts)
+		}
+		none, _, err := h.s.Tasks(h.ctx, bloom.TaskQuery{ShortID: "no end"})
+		h.ok(err)
+		same(h, "tasks without such an end", len(none), 0)
+	},
 	"leases by status, artifacts by task and type, audit by action": func(h *harness) {
 		h.worker("w", 9)
 		done, active := h.create(), h.create()
