@@ -11,7 +11,6 @@ import (
 	"sync"
 	"testing"
 
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -29,7 +28,7 @@ type spanSink struct {
 
 func (s *spanSink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
-	var got collector.ExportTraceServiceRequest
+	var got trace.TracesData
 	if err != nil || r.URL.Path != "/v1/traces" || proto.Unmarshal(body, &got) != nil {
 		w.WriteHeader(http.StatusBadRequest)
 		return

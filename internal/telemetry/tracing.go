@@ -15,7 +15,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -33,13 +33,16 @@ type Tracing struct {
 }
 
 // OpenTracing starts to export spans if OTEL_EXPORTER_OTLP_ENDPOINT or
-// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set; otherwise it returns nil. The exporter reads
-// OpenTelemetry's other variables itself. A collector that does not answer delays nothing.
+// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set; otherwise it returns nil. A collector that does not answer delays nothing.
 func OpenTracing(ctx context.Context, role, version string, log *slog.Logger) (*Tracing, error) {
 	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")+os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" || os.Getenv("OTEL_SDK_DISABLED") == "true" {
 		return nil, nil //nolint:nilnil // tracing is off
 	}
-	exporter, err := otlptracehttp.New(ctx)
+	client, err := newOTLPClient()
+	if err != nil {
+		return nil, err
+	}
+	exporter, err := otlptrace.New(ctx, client)
 	if err != nil {
 		return nil, fmt.Errorf("OpenTelemetry: %w", err)
 	}
