@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 
@@ -31,34 +30,11 @@ var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 const keepBuffer = 1 << 20
 
 // decode reads a JSON body of at most limit bytes into the struct that dst points to,
-// and checks the limits of its fields. Absent and null fields keep their defaults,
-// unknown fields are ignored, and an empty body is the empty object.
+// and checks the limits of its fields. Absent and null fields keep their defaults, and
+// an empty body is the empty object. Unknown fields are errors, because a misspelt one
+// may be a restriction; see ignoredFields.
 func (s *Server) decode(c *call, limit int64, dst any) error {
 	return s.decodeChecked(c, limit, dst, nil)
-}
-
-// decodeExactly is decode for bodies in which an unknown field is an error, because
-// ignoring it could drop a restriction.
-func (s *Server) decodeExactly(c *call, limit int64, dst any) error {
-	given := map[string]json.RawMessage{}
-	if err := s.read(c, limit, &given, nil); err != nil {
-		return err
-	}
-	var known []string
-	for _, field := range reflect.VisibleFields(reflect.TypeOf(dst).Elem()) {
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		known = append(known, name)
-	}
-	for name := range given {
-		if !slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, name) }) {
-			return bloom.Invalid("The body has an unknown field; the known fields are " + strings.Join(known, ", "))
-		}
-	}
-	input.Defaults(dst)
-	if err := unmarshal(bloom.MustJSON(given), dst); err != nil {
-		return err
-	}
-	return input.Check(dst)
 }
 
 // decodeChecked is decode for bodies that may be large. check is that of readBody.
@@ -70,7 +46,8 @@ func (s *Server) decodeChecked(c *call, limit int64, dst any, check func([]byte)
 	return input.Check(dst)
 }
 
-// read decodes a JSON body into dst, keeping what dst has for absent fields.
+// read decodes a JSON body into dst, keeping what dst has for absent fields, and refuses
+// fields that dst does not have.
 func (s *Server) read(c *call, limit int64, dst any, check func([]byte) error) error {
 	buf := buffers.Get().(*bytes.Buffer)
 	defer func() {
@@ -92,7 +69,10 @@ func (s *Server) read(c *call, limit int64, dst any, check func([]byte) error) e
 	if jsonnum.TooDeep(body) {
 		return bloom.Invalid("The body nests deeper than 64 levels")
 	}
-	return unmarshal(body, dst)
+	if err := unmarshal(body, dst); err != nil {
+		return err
+	}
+	return c.knownFields(body, dst)
 }
 
 // unmarshal decodes JSON. It also accepts integers written like 120.0 and 1e3, which

@@ -110,6 +110,9 @@ func parseEvent(line []byte, number int64) (bloom.WorkerEvent, error) {
 	if err := unmarshal(line, &e); err != nil {
 		return e, bloom.Invalid("An event is not a valid JSON object", bloom.FieldError{Field: where, Message: `must be {"seq","type","at","data"}`})
 	}
+	if name, _ := jsonnum.Unknown(line, e); name != "" {
+		return e, bloom.Invalid("An event has an unknown field", bloom.FieldError{Field: where, Message: `must be {"seq","type","at","data"}`})
+	}
 	if invalid := (*bloom.Error)(nil); errors.As(input.Check(e), &invalid) {
 		for i := range invalid.Details {
 			invalid.Details[i].Field = where + ": " + invalid.Details[i].Field

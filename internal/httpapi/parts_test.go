@@ -42,14 +42,18 @@ func TestNoRouteTakesALeaseOfAnotherWorkersFromABoundKey(t *testing.T) {
 			}
 			tried++
 			body, headers := "", []string{auth.HeaderKey, bound}
-			at := strings.Replace(path, "{id}", task.ID, 1) + "?path=f&sha256=" + sumOf("x") + "&lease_id=" + lease
+			at := strings.Replace(path, "{id}", task.ID, 1) + "?lease_id=" + lease
 			switch more, inBody := leaseInBody[what]; {
 			case inBody:
+				at, _, _ = strings.Cut(at, "?")
 				body = `{"lease_id":"` + lease + `"` + more + `}`
 			case method == http.MethodPost:
 				body, headers = `{"seq":1,"type":"text","at":1,"data":{}}`, append(headers, "Content-Type", "application/x-ndjson")
 			case method == http.MethodPut:
-				body = "x"
+				body, at = "x", at+"&sha256="+sumOf("x")
+				if what == "artifacts" {
+					at += "&path=f"
+				}
 			}
 			if got := r.do(method, at, body, headers...); (got.status == http.StatusForbidden) != (worker == "w2") {
 				t.Errorf("%s answers %d to a key bound to %s: %s", route, got.status, worker, got.body)

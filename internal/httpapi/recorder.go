@@ -52,14 +52,16 @@ func (rec *recorder) Unwrap() http.ResponseWriter { return rec.ResponseWriter }
 
 // call is one request and its caller.
 type call struct {
-	id      string
-	caller  auth.Principal
-	unknown error // on an open route: why the store could not tell who the caller is
-	r       *http.Request
-	w       http.ResponseWriter
-	accept  string // the header
-	rest    func() // the part of the handler that lasting has deferred
-	ends    func() // what follows at the end of the call, however it ends; or nil
+	id string
+	// operation is the id of the operation, of requests that change something.
+	operation string
+	caller    auth.Principal
+	unknown   error // on an open route: why the store could not tell who the caller is
+	r         *http.Request
+	w         http.ResponseWriter
+	accept    string // the header
+	rest      func() // the part of the handler that lasting has deferred
+	ends      func() // what follows at the end of the call, however it ends; or nil
 
 	admitted int64 // bytes of the body budget
 }

@@ -29,6 +29,7 @@ type route struct {
 	status       int    // of a success; 0 means 200
 	body         any    // a value of the body's type, for the description; nil: none
 	raw          bool   // the body is binary, for the description
+	lines        bool   // the body is lines of JSON
 	answer       any    // a value of the type that a streamed response writes; nil: none
 	media        string // of that response; "" means application/json
 }
@@ -64,8 +65,14 @@ func handle[I, O any](s *Server, rt route, h func(ctx context.Context, c *call, 
 	if policy.Open() {
 		op.Security = []map[string][]string{{}}
 	}
+	known := parameters(reflect.TypeFor[I]())
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
 		c := callOf(ctx)
+		if rt.method != http.MethodGet {
+			if err := s.strictly(rt, c, known); err != nil {
+				return nil, s.failure(ctx, c.id, err)
+			}
+		}
 		out, err := h(ctx, c, in)
 		if err != nil {
 			return nil, s.failure(ctx, c.id, err)

@@ -25,7 +25,7 @@ func (s *Server) accessRoutes() {
 	handle(s, route{method: http.MethodPost, path: keysPath, id: "create-key", summary: "Create a key", tag: "access", status: http.StatusCreated, body: bloom.KeySpec{}},
 		func(ctx context.Context, c *call, _ *none) (*reply[bloom.CreatedKey], error) {
 			var spec bloom.KeySpec
-			if err := s.decodeExactly(c, limitBody, &spec); err != nil {
+			if err := s.decode(c, limitBody, &spec); err != nil {
 				return nil, err
 			}
 			made, err := s.auth.CreateKey(ctx, spec, c.caller)

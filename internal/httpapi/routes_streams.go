@@ -23,7 +23,7 @@ type streamInput struct {
 
 func (s *Server) streamRoutes() {
 	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}/events", id: "task-events", summary: "A task's stream: text/event-stream, or application/x-ndjson by Accept", tag: "tasks"}, s.taskEvents)
-	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/events", id: "append-events", summary: "Append a worker's events, one JSON object per line", tag: "leases"}, s.appendEvents)
+	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/events", id: "append-events", summary: "Append a worker's events, one JSON object per line", tag: "leases", lines: true}, s.appendEvents)
 	handle(s, route{method: http.MethodGet, path: runtimePath + "/events", id: "changes", summary: "Every change on the server, as text/event-stream", tag: "system"}, s.changes)
 }
 

@@ -130,6 +130,9 @@ func (s *Server) registerWorker(ctx context.Context, c *call, _ *none) (*reply[r
 	if err != nil {
 		return nil, err
 	}
+	if err := c.knownFields(body, spec); err != nil {
+		return nil, err
+	}
 	if err := actsAs(c, bloom.CleanText(spec.Name)); err != nil {
 		return nil, err
 	}

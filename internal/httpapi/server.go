@@ -97,7 +97,7 @@ func apiConfig(version string) huma.Config {
 	config := huma.DefaultConfig("BLOOM Runtime", version)
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", "" // served by describe
 	config.CreateHooks = nil                                             // no $schema in bodies
-	config.AllowAdditionalPropertiesByDefault = true                     // unknown fields are ignored
+	config.AllowAdditionalPropertiesByDefault = true                     // of answers; bodies are checked by decode
 	config.Transformers = []huma.Transformer{humaFailure}
 	config.Formats = map[string]huma.Format{"application/json": jsonFormat, "json": jsonFormat}
 	config.Info.Description = "Durable runtime for LLM agent tasks. Times are Unix epoch milliseconds."

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bloom-runtime/bloom/internal/guard"
 	"github.com/bloom-runtime/bloom/internal/membridge"
+	"github.com/bloom-runtime/bloom/internal/membridge/registry"
 )
 
 func TestEveryFailureHasTheSameShape(t *testing.T) {
@@ -65,7 +66,37 @@ func isProblem(t *testing.T, what string, a answer) {
 	}
 }
 
-func TestUnknownFieldsAndUnusualTextAreAccepted(t *testing.T) {
+// TestEveryChangingRequestRefusesWhatItDoesNotKnow walks the policies, so that a new route is tried,
+// too. Only what agents report may have unknown fields.
+func TestEveryChangingRequestRefusesWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	p.want(t, 201, "POST", "/agents", `{"name":"a"}`)
+	p.want(t, 201, "POST", "/projects", `{"name":"a"}`)
+	for route := range policies {
+		method, path, _ := strings.Cut(route, " ")
+		if method == "GET" {
+			continue
+		}
+		path = strings.NewReplacer("{name}", "a", "{cid}", registry.CanonicalID("a")).Replace(path)
+		a := p.do(t, method, path+"?no_such=1", `{"name":"a","node_id":"n","canonical_id":"c"}`)
+		if isProblem(t, route, a); a.status != 400 || !strings.Contains(string(a.body), "no_such: is not a parameter of this request") {
+			t.Errorf("%s with an unknown parameter: %d %s", route, a.status, a.body)
+		}
+		if method == "DELETE" || strings.HasPrefix(path, "/agent") && !strings.HasSuffix(path, "/drain") {
+			continue
+		}
+		a = p.do(t, method, path, `{"name":"b","project":"a","agent":"a","primary_node_id":"n","no_such":1}`)
+		if isProblem(t, route, a); a.status != 400 || !strings.Contains(string(a.body), "no_such: is not a field of this request") {
+			t.Errorf("%s with an unknown field: %d %s", route, a.status, a.body)
+		}
+	}
+	if agent := p.want(t, 200, "GET", "/agents", "").list(t)[0]; agent["draining"] == true {
+		t.Error("a misspelt request to undrain drained the agent")
+	}
+}
+
+func TestUnknownFieldsAndUnusualTextAreAcceptedOfAgents(t *testing.T) {
 	t.Parallel()
 	p := start(t)
 	p.want(t, 201, "POST", "/agents", `{"name":"a\ud800","whatever":{"x":1},"os_info":"\u0000"}`)

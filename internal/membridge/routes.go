@@ -84,6 +84,9 @@ func operation[I, O any](s *Server, method, path, summary string, handle func(co
 	for _, c := range change {
 		c(&op)
 	}
+	if method != http.MethodGet {
+		op.Middlewares = append(op.Middlewares, s.knownParameters)
+	}
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handle(ctx, in)
 		if err != nil {
@@ -91,6 +94,9 @@ func operation[I, O any](s *Server, method, path, summary string, handle func(co
 		}
 		return out, nil
 	})
+	if registered := s.api.OpenAPI().Paths[path].Post; method == http.MethodPost && !agentsSend[path] && registered.RequestBody != nil {
+		s.refuseUnknown(registered.RequestBody.Content["application/json"].Schema)
+	}
 }
 
 // enter wraps every route: it identifies the caller and checks the limits and the route's policy

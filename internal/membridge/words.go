@@ -26,6 +26,7 @@ func init() { //nolint:gochecknoinits // before any schema is built from them
 	validation.MsgExpectedNumber = "must be a number"
 	validation.MsgExpectedArray = "must be an array"
 	validation.MsgExpectedObject = "must be an object"
+	validation.MsgUnexpectedProperty = "is not a field of this request"
 }
 
 // unmarshal decodes a body. Its errors are messages for the caller.
