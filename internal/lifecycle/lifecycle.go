@@ -41,10 +41,10 @@ func current(t bloom.TaskState, l bloom.Lease) bool {
 	return t.Status.Held() && l.Status == bloom.LeaseActive && l.Epoch == t.Epoch && t.LeaseID != nil && *t.LeaseID == l.ID
 }
 
-// late reports whether l was reaped and the task has not been leased since: its result is still
-// accepted, because running the task again would help no one.
+// late reports whether l was reaped and the task has neither been leased nor requeued manually
+// since: its result is still accepted, because running the task again would help no one.
 func late(t bloom.TaskState, l bloom.Lease) bool {
-	return t.Status == bloom.TaskQueued && l.Status == bloom.LeaseExpired && l.Epoch == t.Epoch
+	return (t.Status == bloom.TaskQueued || t.Status == bloom.TaskDead) && l.Status == bloom.LeaseExpired && l.Epoch == t.Epoch
 }
 
 // Heartbeat renews a lease. The first heartbeat sets the task running, and only that one is

@@ -33,7 +33,23 @@ func TestALateResultIsTakenWhileNobodyElseHasTheTask(t *testing.T) {
 	if err != nil || tr.Task.Status != bloom.TaskCompleted || *tr.Task.LeaseID != "lease-7" {
 		t.Errorf("late success: %+v, %v; want completed under lease-7", tr.Task, err)
 	}
-	for _, status := range []bloom.TaskStatus{bloom.TaskDead, bloom.TaskCancelled, bloom.TaskLeased} {
+	for op, want := range map[lifecycle.Operation]bloom.TaskStatus{
+		lifecycle.OpSucceed: bloom.TaskCompleted, lifecycle.OpFail: bloom.TaskFailed, lifecycle.OpRetry: bloom.TaskFailed,
+	} {
+		dead := newSituation(bloom.TaskDead, 3, false, bloom.LeaseExpired, 7)
+		if tr, err := operations[op](dead); err != nil || tr.Task.Status != want {
+			t.Errorf("late %s on a dead task: %s, %v; want %s", op, tr.Task.Status, err, want)
+		}
+		again, err := lifecycle.Requeue(dead.task, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dead.task = again.Task
+		if tr, err := operations[op](dead); !errors.Is(err, bloom.ErrLeaseLost) {
+			t.Errorf("late %s on a task that was requeued manually: %s, %v; want lease_lost", op, tr.Task.Status, err)
+		}
+	}
+	for _, status := range []bloom.TaskStatus{bloom.TaskCancelled, bloom.TaskLeased} {
 		if _, err := operations[lifecycle.OpSucceed](newSituation(status, 3, false, bloom.LeaseExpired, 7)); !errors.Is(err, bloom.ErrLeaseLost) {
 			t.Errorf("late success on a %s task: %v, want lease_lost", status, err)
 		}

@@ -65,6 +65,9 @@ var Edges = []Edge{
 	{bloom.TaskRunning, OpCancel, bloom.TaskRunning, "cancel is requested"},
 
 	{bloom.TaskFailed, OpRequeue, bloom.TaskQueued, ""},
+	{bloom.TaskDead, OpSucceed, bloom.TaskCompleted, "late"},
+	{bloom.TaskDead, OpFail, bloom.TaskFailed, "late"},
+	{bloom.TaskDead, OpRetry, bloom.TaskFailed, "late"},
 	{bloom.TaskDead, OpRequeue, bloom.TaskQueued, ""},
 	{bloom.TaskCancelled, OpRequeue, bloom.TaskQueued, ""},
 }
@@ -92,13 +95,14 @@ func Cancel(t bloom.TaskState, now int64) (Transition, error) {
 	}, nil
 }
 
-// Requeue requeues an ended task manually: attempts restart at 0; the epoch keeps growing, so that
-// earlier leases stay fenced off.
+// Requeue requeues an ended task manually: attempts restart at 0, and a new epoch begins, so that no
+// late outcome of an earlier attempt undoes it.
 func Requeue(t bloom.TaskState, now int64) (Transition, error) {
 	if t.Status != bloom.TaskFailed && t.Status != bloom.TaskDead && t.Status != bloom.TaskCancelled {
 		return Transition{}, bloom.Conflict("Task status is '%s', expected 'failed', 'dead' or 'cancelled'", t.Status)
 	}
 	t = requeued(t, nil, now, now)
+	t.Epoch++
 	t.Attempts, t.CancelRequested = 0, false
 	return Transition{Task: t, Action: bloom.ActionTaskRequeued, Event: bloom.EventRequeued, Detail: "Requeued manually"}, nil
 }

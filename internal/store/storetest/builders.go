@@ -51,6 +51,14 @@ func success(taskID, leaseID, output string) bloom.CompleteRequest {
 	}
 }
 
+// outcome is a success, or an error that is not to be retried.
+func outcome(taskID, leaseID string, succeeded bool) bloom.CompleteRequest {
+	if succeeded {
+		return success(taskID, leaseID, "done")
+	}
+	return failure(taskID, leaseID, "broken", false)
+}
+
 func failure(taskID, leaseID, message string, retryable bool) bloom.CompleteRequest {
 	return bloom.CompleteRequest{
 		TaskID: taskID, ArtifactID: newID(), ResultID: newID(), BodyHash: "failure:" + message, Actor: "worker", MediaType: "text/plain",

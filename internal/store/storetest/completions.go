@@ -139,6 +139,48 @@ var completionTests = map[string]func(*harness){
 		same(h, "worker", deref(done.Task.WorkerID), "w")
 		same(h, "given again", len(h.claim("w", 1).Leases), 0)
 	},
+	"a late result of the last attempt is accepted": func(h *harness) {
+		h.worker("w", 1)
+		for _, success := range []bool{true, false} {
+			task := h.create(attempts(1), ordered)
+			next := h.create(ordered)
+			l := h.lease(task.ID, "w")
+			h.advance(time.Hour)
+			h.reap(bloom.Reaped{Dead: 1})
+			h.status(task.ID, bloom.TaskDead)
+			h.complete(outcome(task.ID, l.ID, success))
+			want := bloom.TaskFailed
+			if success {
+				want = bloom.TaskCompleted
+			}
+			h.status(task.ID, want)
+			_, err := h.s.Cancel(h.ctx, next.ID, "me")
+			h.ok(err)
+		}
+	},
+	"a task that was requeued manually is not decided by an earlier attempt": func(h *harness) {
+		h.worker("w", 1)
+		for _, success := range []bool{true, false} {
+			for _, cancel := range []bool{true, false} {
+				task := h.create(attempts(1))
+				l := h.lease(task.ID, "w")
+				want := bloom.Reaped{Dead: 1}
+				if cancel {
+					_, err := h.s.Cancel(h.ctx, task.ID, "me")
+					h.ok(err)
+					want = bloom.Reaped{Cancelled: 1}
+				}
+				h.advance(time.Hour)
+				h.reap(want)
+				_, err := h.s.Requeue(h.ctx, task.ID, "me")
+				h.ok(err)
+				_, err = h.s.Complete(h.ctx, outcome(task.ID, l.ID, success))
+				h.refused(err, bloom.ErrLeaseLost)
+				h.status(task.ID, bloom.TaskQueued)
+				h.complete(outcome(task.ID, h.lease(task.ID, "w").ID, true))
+			}
+		}
+	},
 	"a late retryable error requeues the task": func(h *harness) {
 		h.worker("w", 1)
 		task := h.create()

@@ -123,7 +123,7 @@ var taskTests = map[string]func(*harness){
 		h.complete(success(task.ID, l.ID, "done"))
 		h.status(task.ID, bloom.TaskCompleted)
 	},
-	"requeue resets the attempts and keeps the epoch": func(h *harness) {
+	"requeue resets the attempts and begins a new epoch": func(h *harness) {
 		h.worker("w", 1)
 		task := h.create(attempts(1))
 		_, err := h.s.Requeue(h.ctx, task.ID, "me")
@@ -134,10 +134,10 @@ var taskTests = map[string]func(*harness){
 		h.complete(failure(task.ID, l.ID, "broken", false))
 		got, err := h.s.Requeue(h.ctx, task.ID, "me")
 		h.ok(err)
-		if got.Status != bloom.TaskQueued || got.Attempts != 0 || got.Epoch != 1 || got.LeaseID != nil || got.WorkerID != nil || got.ErrorClass != nil {
+		if got.Status != bloom.TaskQueued || got.Attempts != 0 || got.Epoch != 2 || got.LeaseID != nil || got.WorkerID != nil || got.ErrorClass != nil {
 			h.Errorf("requeued: %+v", got.TaskState)
 		}
-		same(h, "the next epoch", h.lease(task.ID, "w").Epoch, 2)
+		same(h, "the next epoch", h.lease(task.ID, "w").Epoch, 3)
 		_, err = h.s.Complete(h.ctx, success(task.ID, l.ID, "late"))
 		h.refused(err, bloom.ErrOtherOutcome)
 	},
