@@ -20,7 +20,7 @@ func (s *Server) openAuditFiles() (auditlog.Files, error) {
 	}
 	switch where := s.cfg.AuditExport.AuditExport; where {
 	case "bucket":
-		return AuditBucket(s.cfg.Artifacts)
+		return AuditBucket(s.cfg.Bucket)
 	case config.AuditInDataDir:
 		dir, err := filepath.Abs(s.cfg.DataDir)
 		if err != nil {
@@ -63,7 +63,7 @@ func (s *Server) auditLoops() []*maintenance.Loop {
 }
 
 // AuditBucket returns the bucket that servers with these settings export the audit to.
-func AuditBucket(c config.Artifacts) (auditlog.Files, error) {
+func AuditBucket(c config.Bucket) (auditlog.Files, error) {
 	bucket, err := openBucket(c.ObjectStorage, c.ArtifactBucket)
 	if err != nil {
 		return nil, err

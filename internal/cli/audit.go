@@ -74,9 +74,9 @@ func (s *auditSource) chain(ctx context.Context) (chain bloom.ChainReader, done 
 
 type auditVerifyCmd struct {
 	auditSource
-	config.Artifacts
-	Files     []string `name:"files" sep:"none" placeholder:"WHERE" help:"Check exported files, too: the folder that contains audit/, for example the data folder, or \"bucket\" for the bucket of MINIO_* or --blob-url (repeatable)."`
-	FilesOnly bool     `name:"files-only" help:"Check only exported files."`
+	config.Bucket `group:"The bucket of --files bucket:"`
+	Files         []string `name:"files" sep:"none" placeholder:"WHERE" help:"Check exported files, too: the folder that contains audit/, for example the data folder, or \"bucket\" for the bucket of MINIO_* or --blob-url (repeatable)."`
+	FilesOnly     bool     `name:"files-only" help:"Check only exported files."`
 }
 
 func (c *auditVerifyCmd) Run(inv *invocation) error {
@@ -136,13 +136,13 @@ func (c *auditVerifyCmd) filesIn(where string) (auditlog.Files, error) {
 	if where != "bucket" {
 		return auditlog.ReadFolder(where)
 	}
-	if err := c.Artifacts.Finish(); err != nil {
+	if err := c.Bucket.Finish(); err != nil {
 		return nil, usage(err)
 	}
 	if !c.InObjects() {
 		return nil, usagef("--files bucket: set MINIO_ENDPOINT and its keys, or --blob-url")
 	}
-	return app.AuditBucket(c.Artifacts)
+	return app.AuditBucket(c.Bucket)
 }
 
 func (c *auditVerifyCmd) print(w io.Writer, r auditlog.Report, fault *bloom.ChainFault) {

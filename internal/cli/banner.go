@@ -66,7 +66,7 @@ Submit a task and follow it:
 or:
   curl -s %s/api/runtime/llm-tasks%s -H 'Content-Type: application/json' -d '{"context_id":"hello","agent_slug":"assistant","prompt":"Say hello in one line."}'
 
-Ctrl-C stops everything.
+Ctrl-C stops everything once running tasks have had time to finish; a second one stops at once.
 `, p.paint(styleBold, "BLOOM Runtime"), s.URL(), s.URL(), cfg.DataDir, env, thisProgram(), flag, s.URL(), header)
 }
 

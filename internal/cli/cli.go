@@ -73,31 +73,36 @@ type commands struct {
 	Version_   kong.VersionFlag `name:"version" help:"Print the version and exit."`
 	config.Log
 
-	Up         upCmd         `cmd:"" help:"Run server, control plane and worker in one process."`
-	Server     serverCmd     `cmd:"" help:"Run the runtime server."`
-	Membridge  membridgeCmd  `cmd:"" help:"Run membridge, the control plane."`
-	Worker     workerCmd     `cmd:"" help:"Run a worker that executes tasks with claude."`
-	Task       taskCmd       `cmd:"" help:"Run, follow and manage tasks."`
-	Workers    workersCmd    `cmd:"" help:"List and manage workers."`
-	Leases     leasesCmd     `cmd:"" help:"List leases."`
-	Artifacts  artifactsCmd  `cmd:"" help:"List artifacts and read their content."`
-	Contexts   contextsCmd   `cmd:"" help:"List contexts, show one, or forget one."`
-	Audit      auditCmd      `cmd:"" help:"Read the audit log."`
-	Stats      statsCmd      `cmd:"" help:"Show the counts of tasks, leases and workers."`
-	Keys       keysCmd       `cmd:"" help:"Create, list and revoke keys."`
-	Secrets    secretsCmd    `cmd:"" help:"Change the key that encrypts secrets in the database."`
-	Config     configCmd     `cmd:"" help:"Show the settings and where they came from."`
-	Migrate    migrateCmd    `cmd:"" help:"Show or upgrade the database schema, or import data."`
-	Retention  retentionCmd  `cmd:"" help:"Show how long data is kept, and what is older than that."`
-	Backup     backupCmd     `cmd:"" help:"Copy the database to a file."`
-	Service    serviceCmd    `cmd:"" help:"Run roles as services of this machine (OpenRC, systemd)."`
-	Doctor     doctorCmd     `cmd:"" help:"Find what is wrong on this machine, and how to fix it."`
-	Memory     memoryCmd     `cmd:"" help:"Move a project's memory between nodes through object storage."`
-	Bench      benchCmd      `cmd:"" help:"Measure a running server that has no other work."`
-	OpenAPI    openapiCmd    `cmd:"" name:"openapi" help:"Print the server's API description (OpenAPI 3.1, JSON)."`
-	Version    versionCmd    `cmd:"" help:"Print the version."`
-	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
-	Complete   completeCmd   `cmd:"" name:"__complete" hidden:"" passthrough:""`
+	Up        upCmd        `cmd:"" group:"Run it:" help:"Run server, control plane and worker in one process."`
+	Server    serverCmd    `cmd:"" group:"Run it:" help:"Run the runtime server."`
+	Worker    workerCmd    `cmd:"" group:"Run it:" help:"Run a worker that executes tasks with claude."`
+	Membridge membridgeCmd `cmd:"" group:"Run it:" help:"Run membridge, the control plane."`
+	Service   serviceCmd   `cmd:"" group:"Run it:" help:"Run roles as services of this machine (OpenRC, systemd)."`
+	Doctor    doctorCmd    `cmd:"" group:"Run it:" help:"Find what is wrong on this machine, and how to fix it."`
+
+	Run       taskRunCmd   `cmd:"" group:"Tasks:" help:"Submit a task and follow it: short for bloom task run."`
+	Logs      taskLogsCmd  `cmd:"" group:"Tasks:" help:"Show a task's event stream: short for bloom task logs."`
+	Task      taskCmd      `cmd:"" group:"Tasks:" help:"Run, list, follow, cancel and requeue tasks."`
+	Contexts  contextsCmd  `cmd:"" group:"Tasks:" help:"List contexts, show one, or forget one."`
+	Artifacts artifactsCmd `cmd:"" group:"Tasks:" help:"List artifacts and read their content."`
+	Workers   workersCmd   `cmd:"" group:"Tasks:" help:"List, drain and remove workers."`
+	Leases    leasesCmd    `cmd:"" group:"Tasks:" help:"List leases."`
+	Stats     statsCmd     `cmd:"" group:"Tasks:" help:"Show the counts of tasks, leases and workers."`
+
+	Keys      keysCmd      `cmd:"" group:"Administration:" help:"Create, list and revoke keys."`
+	Audit     auditCmd     `cmd:"" group:"Administration:" help:"List, verify and export the audit log."`
+	Config    configCmd    `cmd:"" group:"Administration:" help:"Show the settings and where they came from."`
+	Backup    backupCmd    `cmd:"" group:"Administration:" help:"Copy the database to a file."`
+	Migrate   migrateCmd   `cmd:"" group:"Administration:" help:"Show or upgrade the database schema, or import data."`
+	Retention retentionCmd `cmd:"" group:"Administration:" help:"Show how long data is kept, and how much is older. Removes nothing: servers do."`
+	Secrets   secretsCmd   `cmd:"" group:"Administration:" help:"Change the key that encrypts secrets in the database."`
+	Memory    memoryCmd    `cmd:"" group:"Administration:" help:"Move a project's memory between nodes through object storage."`
+
+	Bench      benchCmd      `cmd:"" group:"Other:" help:"Measure a running server that has no other work."`
+	OpenAPI    openapiCmd    `cmd:"" group:"Other:" name:"openapi" help:"Print the server's API description (OpenAPI 3.1, JSON)."`
+	Version    versionCmd    `cmd:"" group:"Other:" help:"Print the version."`
+	Completion completionCmd `cmd:"" group:"Other:" help:"Print a completion script for bash, zsh or fish."`
+	Complete   completeCmd   `cmd:"" group:"Other:" name:"__complete" hidden:"" passthrough:""`
 }
 
 // invocation is one run of a command.
@@ -170,7 +175,8 @@ func Main(args []string, sys System) (code int) {
 	if err != nil {
 		return fail(sys, usage(err))
 	}
-	kctx, err := parser.Parse(args)
+	kctx, err := parser.Parse(meant(args, parser.Model.Node))
+	dropNames(parser.Model.Node)
 	if err == nil {
 		err = checkGiven(kctx)
 	} else if group := bareCommand(err); group != nil {

@@ -22,8 +22,8 @@ import (
 
 // remote holds the flags of every command that talks to a server.
 type remote struct {
-	config.Client
-	JSON bool `name:"json" help:"Print JSON for programs."`
+	config.Client `group:"Server:"`
+	JSON          bool `name:"json" help:"Print JSON for programs."`
 }
 
 func (r *remote) open() (*client.Client, error) { return r.openWith(nil) }

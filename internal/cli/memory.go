@@ -183,7 +183,7 @@ func (c *memoryDoctorCmd) Run(inv *invocation) error {
 type memoryLeadershipCmd struct {
 	memorySettings
 	Select string `name:"select" placeholder:"NODE" help:"Make this node the primary. Other nodes can then pull but not push."`
-	Anyway bool   `name:"anyway" help:"With --select: even if membridge has selected another node."`
+	Anyway bool   `name:"force-select" aliases:"anyway" help:"With --select: even if membridge has selected another node."`
 }
 
 func (c *memoryLeadershipCmd) Run(inv *invocation) error {

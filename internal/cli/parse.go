@@ -30,7 +30,8 @@ func newParser(root *commands, args []string, sys System) (*kong.Kong, config.Re
 		kong.Writers(sys.Out, sys.Err),
 		kong.Exit(func(code int) { panic(exitNow(code)) }),
 		kong.Resolvers(resolver),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100, FlagsLast: true, NoExpandSubcommands: true}),
+		kong.Help(printHelp),
 		kong.ValueFormatter(describeValue),
 		kong.Vars{
 			"version":  versionLine(),
@@ -40,6 +41,7 @@ func newParser(root *commands, args []string, sys System) (*kong.Kong, config.Re
 	)...)
 	if err == nil {
 		namePlaceholders(parser.Model.Node)
+		addNames(parser.Model.Node)
 	}
 	return parser, resolver, err
 }

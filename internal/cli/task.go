@@ -26,7 +26,7 @@ type taskID struct {
 
 // conditions select tasks.
 type conditions struct {
-	Status  string `name:"status" enum:",queued,leased,running,completed,failed,dead,cancelled" default:"" placeholder:"STATUS" help:"Only tasks in this status."`
+	Status  string `name:"status" enum:",queued,leased,running,completed,failed,dead,cancelled" default:"" placeholder:"STATUS" help:"Only tasks in this status: queued, leased, running, completed, failed, dead, cancelled."`
 	Context string `name:"context" placeholder:"ID" help:"Only tasks of this context."`
 	Agent   string `name:"agent" placeholder:"SLUG" help:"Only tasks of this agent."`
 	Worker  string `name:"worker" placeholder:"NAME" help:"Only tasks of this worker."`

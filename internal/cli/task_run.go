@@ -18,7 +18,7 @@ const interruptTimeout = 5 * time.Second
 type taskRunCmd struct {
 	newTask
 	Quiet             bool `name:"quiet" help:"Print only the output and the outcome."`
-	CancelOnInterrupt bool `name:"cancel-on-interrupt" help:"Cancel the task on Ctrl-C; without this flag it continues."`
+	CancelOnInterrupt bool `name:"cancel-on-interrupt" help:"Cancel the task on Ctrl-C; without this flag it continues. A second Ctrl-C exits without waiting for the server."`
 }
 
 func (c *taskRunCmd) Run(inv *invocation) error {
@@ -55,6 +55,17 @@ func (c *taskRunCmd) Run(inv *invocation) error {
 		return c.leave(inv, api, task.ID)
 	}
 	return c.finish(inv, api.WithRetry(client.Retry{Tries: math.MaxInt}), task.ID, v)
+}
+
+// Help has what the flags cannot say.
+func (c *taskRunCmd) Help() string {
+	return `Exits with 0 when the task completed and 1 when it did not.
+
+Examples:
+
+	bloom task run "Say hello in one line."
+	bloom task run --context notes --agent writer "Summarize README.md"
+	git diff | bloom task run --timeout 10m --label gpu`
 }
 
 // submission returns the context of the submission. If the task is to be cancelled on an interrupt,

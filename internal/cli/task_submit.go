@@ -27,10 +27,10 @@ type taskFlags struct {
 	Hint           []string      `name:"hint" placeholder:"PATH" help:"File or pattern in the worker's folder to put before the prompt (repeatable)."`
 	Artifact       []string      `name:"artifact" placeholder:"GLOB" help:"Files in the worker's folder to upload when the run ends, for example out/** (repeatable)."`
 	Timeout        time.Duration `name:"timeout" default:"2m" help:"Time limit of one run, 1s to 1h."`
-	Budget         int64         `name:"budget" placeholder:"N" help:"Most tokens one run may use; 0 means no limit."`
+	Budget         int64         `name:"budget" default:"0" placeholder:"N" help:"Most tokens one run may use; 0 means no limit."`
 	Format         string        `name:"format" default:"text" enum:"text,json" help:"Output format: text or json."`
 	MaxAttempts    int           `name:"max-attempts" default:"3" placeholder:"N" help:"Maximum number of attempts, 1 to 10."`
-	Priority       int           `name:"priority" placeholder:"N" help:"Higher goes first."`
+	Priority       int           `name:"priority" default:"0" placeholder:"N" help:"Tasks with a higher priority start first, -1000 to 1000."`
 	Label          []string      `name:"label" short:"l" placeholder:"L" help:"Label that a worker must carry (repeatable)."`
 	Delay          time.Duration `name:"delay" placeholder:"DURATION" help:"Start after this delay."`
 	Ordered        bool          `name:"ordered" help:"Wait for the earlier ordered tasks of the context."`

@@ -16,10 +16,22 @@ import (
 
 type upCmd struct {
 	config.Server
-	Membridge config.Membridge `embed:""`
-	Worker    config.Run       `embed:""`
-	nodeMemory
-	NoWorker bool `name:"no-worker" help:"Run no worker here."`
+	Membridge  config.Membridge `embed:"" group:"Membridge:"`
+	Worker     config.Run       `embed:"" group:"Worker:"`
+	nodeMemory `group:"Memory:"`
+	NoWorker   bool `name:"no-worker" help:"Run no worker here."`
+}
+
+// Help has what the flags cannot say.
+func (c *upCmd) Help() string {
+	return `Ctrl-C lets running tasks finish for --drain-grace; a second Ctrl-C stops at once.
+
+Examples:
+
+	bloom up                                # http://127.0.0.1:5000, data in ~/.local/share/bloom
+	bloom up --data-dir ./data --listen 127.0.0.1:5001
+	bloom up --no-worker --no-membridge     # only the server and its web application
+	bloom up --max-concurrency 4 --label gpu`
 }
 
 func (c *upCmd) Run(inv *invocation) error {
@@ -71,6 +83,17 @@ func (c *upCmd) Run(inv *invocation) error {
 }
 
 type serverCmd struct{ config.Server }
+
+// Help has what the flags cannot say.
+func (c *serverCmd) Help() string {
+	return `A second Ctrl-C stops without waiting for running requests.
+
+Examples:
+
+	bloom server --listen 0.0.0.0:5000 --runtime-api-key-file admin.key --runtime-worker-key-file worker.key
+	bloom server --database-url postgresql://user:password@host/database
+	bloom server --listen :443 --acme-domain runtime.example.org --runtime-api-key-file admin.key`
+}
 
 func (c *serverCmd) Run(inv *invocation) error {
 	if err := c.Server.Finish(inv.sources); err != nil {

@@ -12,11 +12,22 @@ import (
 
 type workerCmd struct {
 	config.Data
-	Client    config.Client       `embed:""`
-	Membridge config.Announcement `embed:""`
-	Worker    config.Run          `embed:""`
-	config.ObjectStorage
-	nodeMemory
+	Client               config.Client       `embed:"" group:"Server:"`
+	Membridge            config.Announcement `embed:"" group:"Membridge:"`
+	Worker               config.Run          `embed:""`
+	config.ObjectStorage `group:"Memory:"`
+	nodeMemory           `group:"Memory:"`
+}
+
+// Help has what the flags cannot say.
+func (c *workerCmd) Help() string {
+	return `Ctrl-C lets running tasks finish for --drain-grace; a second Ctrl-C stops at once.
+
+Examples:
+
+	bloom worker --url http://runtime.lan:5000 --key-file worker.key
+	bloom worker --url https://runtime.lan:5000 --key-file worker.key --ca-file ca.pem
+	bloom worker --name gpu-1 --label gpu --max-concurrency 4`
 }
 
 // nodeMemory holds the settings of the memory that a worker synchronizes.

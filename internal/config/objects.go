@@ -53,18 +53,23 @@ func (o *ObjectStorage) Finish() error {
 	return nil
 }
 
+// Bucket configures a server's object storage, as MINIO_* or one URL.
+type Bucket struct {
+	ObjectStorage
+	ArtifactBucket string `name:"minio-artifact-bucket" var:"MINIO_ARTIFACT_BUCKET" key:"minio_artifact_bucket" default:"bloom-artifacts" placeholder:"NAME" help:"Bucket for artifacts; created if missing."`
+	BlobURL        Secret `name:"blob-url" var:"BLOOM_BLOB_URL" key:"blob_url" placeholder:"URL" help:"Object storage for artifacts as one URL, instead of MINIO_*: s3://[KEY:SECRET@]HOST[:PORT]/BUCKET[?region=NAME][&tls=false]."`
+}
+
 // Artifacts configures where a server stores artifacts; without an endpoint or URL in the data
 // folder.
 type Artifacts struct {
-	ObjectStorage
-	ArtifactBucket   string `name:"minio-artifact-bucket" var:"MINIO_ARTIFACT_BUCKET" key:"minio_artifact_bucket" default:"bloom-artifacts" placeholder:"NAME" help:"Bucket for artifacts; created if missing."`
-	BlobURL          Secret `name:"blob-url" var:"BLOOM_BLOB_URL" key:"blob_url" placeholder:"URL" help:"Object storage for artifacts as one URL, instead of MINIO_*: s3://[KEY:SECRET@]HOST[:PORT]/BUCKET[?region=NAME][&tls=false]."`
+	Bucket
 	ArtifactLimitMiB int    `name:"artifact-limit-mib" var:"BLOOM_ARTIFACT_LIMIT_MIB" key:"artifact_limit_mib" default:"1024" placeholder:"N" help:"Largest file that workers may upload as an artifact, in MiB; 0 disables uploads."`
 	RunTranscripts   string `name:"run-transcripts" var:"BLOOM_RUN_TRANSCRIPTS" key:"run_transcripts" default:"auto" enum:"auto,always,never" help:"When a run's events are saved as an artifact. always: when it ends; never; auto: when it ends if object storage is configured, otherwise before --retention-events removes them."`
 }
 
-// InObjects reports whether artifacts are stored in object storage.
-func (a *Artifacts) InObjects() bool { return a.MinioEndpoint != "" }
+// InObjects reports whether object storage is configured.
+func (a *Bucket) InObjects() bool { return a.MinioEndpoint != "" }
 
 // maxFileMiB is the largest file that can be configured, in MiB: an object can have 5 TiB.
 const maxFileMiB = 5 << 20
@@ -75,11 +80,16 @@ func (a *Artifacts) Transcribe() (kept, atEnd bool) {
 	return a.RunTranscripts != "never", a.RunTranscripts == "always" || a.RunTranscripts == "auto" && a.InObjects()
 }
 
-// Finish parses --blob-url and validates the result.
+// Finish validates the settings.
 func (a *Artifacts) Finish() error {
 	if a.ArtifactLimitMiB < 0 || a.ArtifactLimitMiB > maxFileMiB {
 		return fmt.Errorf("--artifact-limit-mib: %d is not between 0 and %d", a.ArtifactLimitMiB, maxFileMiB)
 	}
+	return a.Bucket.Finish()
+}
+
+// Finish parses --blob-url and validates the result.
+func (a *Bucket) Finish() error {
 	if a.BlobURL != "" {
 		if err := a.fromURL(); err != nil {
 			return fmt.Errorf("--blob-url: %w", err)
@@ -92,7 +102,7 @@ func (a *Artifacts) Finish() error {
 }
 
 // fromURL applies --blob-url. Its errors never show the URL, which may contain keys.
-func (a *Artifacts) fromURL() error {
+func (a *Bucket) fromURL() error {
 	if a.MinioEndpoint != "" {
 		return errors.New("MINIO_ENDPOINT (--minio-endpoint) is set, too; set only one")
 	}

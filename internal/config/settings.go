@@ -80,35 +80,35 @@ type TLS struct {
 // Server configures the runtime server.
 type Server struct {
 	Data
-	Keys
-	Sealing
-	OIDC
-	TLS
-	MembridgeAccess
-	Retention
-	Limits
-	Connections
-	Artifacts
-	AuditExport
-	Listen        string        `name:"listen" var:"BLOOM_LISTEN" key:"listen" default:"127.0.0.1:5000" placeholder:"ADDR" help:"Address the runtime listens on."`
-	Port          int           `name:"port" var:"PORT" key:"port" placeholder:"N" help:"Port to listen on, unless --listen sets one."`
-	DatabaseURL   Secret        `name:"database-url" var:"DATABASE_URL" key:"database_url" placeholder:"URL" help:"PostgreSQL database; without it SQLite in the data folder."`
-	ReapInterval  time.Duration `name:"reap-interval" var:"BLOOM_REAP_INTERVAL" key:"reap_interval" default:"30s" help:"How often expired leases return to the queue."`
-	SyncInterval  time.Duration `name:"membridge-sync-interval" var:"BLOOM_MEMBRIDGE_SYNC_INTERVAL" key:"membridge_sync_interval" default:"10s" help:"How often workers are read from membridge."`
-	BridgeTimeout time.Duration `name:"membridge-timeout" var:"BLOOM_MEMBRIDGE_TIMEOUT" key:"membridge_timeout" default:"10s" help:"How long one request to membridge may take."`
-	ShutdownGrace time.Duration `name:"shutdown-grace" var:"BLOOM_SHUTDOWN_GRACE" key:"shutdown_grace" default:"15s" help:"How long requests may take to finish when the server stops."`
-	ShutdownDelay time.Duration `name:"shutdown-delay" var:"BLOOM_SHUTDOWN_DELAY" key:"shutdown_delay" default:"0s" help:"How long the server continues to serve after /readyz fails, so that load balancers notice."`
-	BodyBudgetMiB int           `name:"body-budget-mib" var:"BLOOM_BODY_BUDGET_MIB" key:"body_budget_mib" default:"64" placeholder:"N" help:"Memory for large request bodies, in MiB; beyond it requests get 503."`
-	PageMiB       int           `name:"page-mib" var:"BLOOM_PAGE_MIB" key:"page_mib" default:"4" placeholder:"N" help:"Largest page of a list, in MiB; longer texts are truncated and marked."`
-	StreamTimeout time.Duration `name:"stream-timeout" var:"BLOOM_STREAM_TIMEOUT" key:"stream_timeout" default:"30s" help:"How long a client may stop reading a stream before it is disconnected."`
-	DistDir       string        `name:"dist-dir" var:"BLOOM_DIST_DIR" key:"dist_dir" placeholder:"DIR" help:"Folder with binaries for other platforms (from make cross), for workers that are installed with /install.sh."`
-	TrustedOrigin []string      `name:"trusted-origin" var:"BLOOM_TRUSTED_ORIGINS" key:"trusted_origins" placeholder:"URL" help:"Additional web origin that browsers may send requests from (repeatable)."`
+	Keys            `group:"Keys:"`
+	Sealing         `group:"Keys:"`
+	OIDC            `group:"Sign-in with OpenID Connect:"`
+	TLS             `group:"TLS:"`
+	MembridgeAccess `group:"Membridge:"`
+	Retention       `group:"Retention:"`
+	Limits          `group:"Limits:"`
+	Connections     `group:"Limits:"`
+	Artifacts       `group:"Artifacts:"`
+	AuditExport     `group:"Audit:"`
+	Listen          string        `name:"listen" var:"BLOOM_LISTEN" key:"listen" default:"127.0.0.1:5000" placeholder:"ADDR" help:"Address the runtime listens on."`
+	Port            int           `name:"port" var:"PORT" key:"port" placeholder:"N" help:"Port to listen on, unless --listen sets one."`
+	DatabaseURL     Secret        `name:"database-url" var:"DATABASE_URL" key:"database_url" placeholder:"URL" help:"PostgreSQL database; without it SQLite in the data folder."`
+	ReapInterval    time.Duration `name:"reap-interval" var:"BLOOM_REAP_INTERVAL" key:"reap_interval" group:"Tuning:" default:"30s" help:"How often expired leases return to the queue."`
+	SyncInterval    time.Duration `name:"membridge-sync-interval" var:"BLOOM_MEMBRIDGE_SYNC_INTERVAL" key:"membridge_sync_interval" group:"Tuning:" default:"10s" help:"How often workers are read from membridge."`
+	BridgeTimeout   time.Duration `name:"membridge-timeout" var:"BLOOM_MEMBRIDGE_TIMEOUT" key:"membridge_timeout" group:"Tuning:" default:"10s" help:"How long one request to membridge may take."`
+	ShutdownGrace   time.Duration `name:"shutdown-grace" var:"BLOOM_SHUTDOWN_GRACE" key:"shutdown_grace" group:"Tuning:" default:"15s" help:"How long requests may take to finish when the server stops."`
+	ShutdownDelay   time.Duration `name:"shutdown-delay" var:"BLOOM_SHUTDOWN_DELAY" key:"shutdown_delay" group:"Tuning:" default:"0s" help:"How long the server continues to serve after /readyz fails, so that load balancers notice."`
+	BodyBudgetMiB   int           `name:"body-budget-mib" var:"BLOOM_BODY_BUDGET_MIB" key:"body_budget_mib" group:"Tuning:" default:"64" placeholder:"N" help:"Memory for large request bodies, in MiB; beyond it requests get 503."`
+	PageMiB         int           `name:"page-mib" var:"BLOOM_PAGE_MIB" key:"page_mib" group:"Tuning:" default:"4" placeholder:"N" help:"Largest page of a list, in MiB; longer texts are truncated and marked."`
+	StreamTimeout   time.Duration `name:"stream-timeout" var:"BLOOM_STREAM_TIMEOUT" key:"stream_timeout" group:"Tuning:" default:"30s" help:"How long a client may stop reading a stream before it is disconnected."`
+	DistDir         string        `name:"dist-dir" var:"BLOOM_DIST_DIR" key:"dist_dir" placeholder:"DIR" help:"Folder with binaries for other platforms (from make cross), for workers that are installed with /install.sh."`
+	TrustedOrigin   []string      `name:"trusted-origin" var:"BLOOM_TRUSTED_ORIGINS" key:"trusted_origins" placeholder:"URL" help:"Additional web origin that browsers may send requests from (repeatable)."`
 }
 
 // Run configures how a worker runs tasks.
 type Run struct {
 	Name           string        `name:"name" var:"BLOOM_WORKER_NAME" key:"worker_name" default:"${hostname}" help:"Name of this worker; unique among the workers of a runtime."`
-	MaxConcurrency int           `name:"max-concurrency" var:"BLOOM_MAX_CONCURRENCY" key:"max_concurrency" default:"2" placeholder:"N" help:"Tasks run at once, 1 to 32."`
+	MaxConcurrency int           `name:"max-concurrency" aliases:"slots" var:"BLOOM_MAX_CONCURRENCY" key:"max_concurrency" default:"2" placeholder:"N" help:"Tasks run at once, 1 to 32."`
 	Label          []string      `name:"label" var:"BLOOM_LABELS" key:"labels" placeholder:"L" help:"Label that tasks may require (repeatable)."`
 	Claude         string        `name:"claude" var:"BLOOM_CLAUDE" key:"claude" placeholder:"PATH" help:"The claude program; default: the one on the PATH."`
 	Workdir        string        `name:"workdir" var:"BLOOM_WORKDIR" key:"workdir" placeholder:"DIR" help:"Working folder of tasks; default: workdir in the data folder."`

@@ -12,14 +12,14 @@ main() {
 
 	while [ $# -gt 0 ]; do
 		case $1 in
-		--key | --key-file | --ca-file | --name | --slots)
+		--key | --key-file | --ca-file | --name | --max-concurrency | --slots)
 			[ $# -gt 1 ] || fail "$1 needs a value"
 			case $1 in
 			--key) key=$2 ;;
 			--key-file) key_file=$2 ;;
 			--ca-file) ca_file=$2 ;;
 			--name) name=$2 ;;
-			--slots) slots=$2 ;;
+			--max-concurrency | --slots) slots=$2 ;;
 			esac
 			shift 2
 			;;
@@ -39,7 +39,7 @@ main() {
 	case $(uname -m) in
 	x86_64 | amd64) processor=amd64 ;;
 	aarch64 | arm64) processor=arm64 ;;
-	armv7* | armv8l) processor=armv7 ;;
+	armv7* | armv8l) fail "Claude Code does not run on 32-bit ARM, so this machine cannot be a worker; install a 64-bit system" ;;
 	*) fail "there is no program for the processor $(uname -m)" ;;
 	esac
 	[ "$(id -u)" = 0 ] || fail "services belong to root: pipe into \"sudo sh\" instead of \"sh\""
@@ -84,7 +84,8 @@ curl -fsSL SERVER/install.sh | sudo sh -s -- [OPTION…]
   --key-file FILE  a file with it, which keeps it out of the process list
   --ca-file FILE   the authority (PEM) of the server's certificate, if the system does not know it
   --name NAME      the worker's name (default: this machine's)
-  --slots N        tasks at once (default: 2)
+  --max-concurrency N
+                   tasks at once (default: 2)
   --no-start       install only
 USAGE
 }

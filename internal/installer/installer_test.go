@@ -123,15 +123,15 @@ func TestOnlyATrustedProxySaysThatACallerCameOverTLS(t *testing.T) {
 func install(t *testing.T, url string, args ...string) (string, error) {
 	t.Helper()
 	_, script := get(t, url+"/install.sh", "")
-	return runScript(t, script, "0", "Linux", args...)
+	return runScript(t, script, "0", "Linux", "aarch64", args...)
 }
 
 // runScript runs a script with programs on the PATH that replace the user and the machine, and
 // checks that no temporary file is left.
-func runScript(t *testing.T, script, user, system string, args ...string) (string, error) {
+func runScript(t *testing.T, script, user, system, machine string, args ...string) (string, error) {
 	t.Helper()
 	bin, temporary := t.TempDir(), t.TempDir()
-	for name, text := range map[string]string{"id": "echo " + user, "uname": `[ "$1" = -s ] && echo ` + system + ` || echo armv7l`} {
+	for name, text := range map[string]string{"id": "echo " + user, "uname": `[ "$1" = -s ] && echo ` + system + ` || echo ` + machine} {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -153,16 +153,17 @@ func TestTheScriptStopsBeforeItChangesAnything(t *testing.T) {
 		t.Skip("curl is not installed")
 	}
 	url, dist := serve(t)
-	program(t, dist, "armv7", "#!/bin/sh\n[ \"$1\" != --version ] || exit 126\necho \"called with: $*\"\n")
+	program(t, dist, "arm64", "#!/bin/sh\n[ \"$1\" != --version ] || exit 126\necho \"called with: $*\"\n")
 	_, script := get(t, url+"/install.sh", "")
 	half := strings.TrimSuffix(script, "main \"$@\"\n")
 	if half == script {
 		t.Fatal("the script does not end with its only call")
 	}
-	for want, run := range map[string][3]string{
-		"sudo sh": {script, "1000", "Linux"}, "built for Linux": {script, "0", "Darwin"}, "does not run from": {script, "0", "Linux"}, "": {half, "0", "Linux"},
+	for want, run := range map[string][4]string{
+		"sudo sh": {script, "1000", "Linux", "aarch64"}, "built for Linux": {script, "0", "Darwin", "arm64"}, "does not run from": {script, "0", "Linux", "aarch64"},
+		"does not run on 32-bit ARM": {script, "0", "Linux", "armv7l"}, "": {half, "0", "Linux", "aarch64"},
 	} {
-		out, err := runScript(t, run[0], run[1], run[2], "--key", "s3cret")
+		out, err := runScript(t, run[0], run[1], run[2], run[3], "--key", "s3cret")
 		if (err == nil) != (want == "") || !strings.Contains(out, want) || want == "" && out != "" || strings.Contains(out, "called with") {
 			t.Errorf("want %q: %v %s", want, err, out)
 		}
@@ -175,8 +176,8 @@ func TestTheScriptInstallsWhatItVerified(t *testing.T) {
 		t.Skip("curl is not installed")
 	}
 	url, dist := serve(t)
-	program(t, dist, "armv7", "#!/bin/sh\nfor last; do [ ! -f \"$last\" ] || stat -c 'mode %a' \"$last\"; done\necho \"called with: $*\"\n")
-	out, err := install(t, url, "--key", "s3cret", "--name", "pi", "--slots", "1")
+	program(t, dist, "arm64", "#!/bin/sh\nfor last; do [ ! -f \"$last\" ] || stat -c 'mode %a' \"$last\"; done\necho \"called with: $*\"\n")
+	out, err := install(t, url, "--key", "s3cret", "--name", "pi", "--max-concurrency", "1")
 	if err != nil || !strings.Contains(out, "mode 600\n") || !strings.Contains(out, "called with: service install worker --set BLOOM_RUNTIME_URL="+url+
 		" --set BLOOM_WORKER_NAME=pi --set BLOOM_MAX_CONCURRENCY=1 --worker-key-file ") || !strings.Contains(out, " --now") {
 		t.Fatal(err, out)
