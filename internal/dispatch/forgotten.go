@@ -16,30 +16,59 @@ func (s *Service) ForgetContext(ctx context.Context, id, actor string) error {
 // forgottenFor is how long the cached number is used.
 const forgottenFor = 2 * time.Second
 
+// forgottenPatience limits the query, because a claim's answer waits for it.
+const forgottenPatience = time.Second
+
 // forgotten caches the number of the last forgotten context, so that most claims need
 // no query.
 type forgotten struct {
-	mu   sync.Mutex
-	last int64
-	at   time.Time
+	mu     sync.Mutex // never held during a query
+	last   int64
+	at     time.Time
+	asking bool // a query for contexts after last is running
+}
+
+// ask reports whether to query for contexts after a number. refreshes means that the
+// query renews the cache: only one such query runs at a time.
+func (f *forgotten) ask(after int64, now time.Time) (ask, refreshes bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if after < f.last {
+		return true, false
+	}
+	if f.asking || now.Sub(f.at) < forgottenFor {
+		return false, false
+	}
+	f.asking = true
+	return true, true
+}
+
+// answered caches the result of a query that began at a time.
+func (f *forgotten) answered(list []bloom.ForgottenContext, began time.Time, refreshed, whole bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if refreshed {
+		f.asking = false
+	}
+	if whole {
+		f.at = began
+	}
+	for _, x := range list {
+		f.last = max(f.last, x.Seq)
+	}
 }
 
 // Forgotten lists contexts that were forgotten after the given number, oldest first,
 // at most one page. A context forgotten less than forgottenFor ago may be missing.
 func (s *Service) Forgotten(ctx context.Context, after int64) ([]bloom.ForgottenContext, error) {
-	f := &s.forgot
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	now := s.clock.Now()
-	if after >= f.last && now.Sub(f.at) < forgottenFor {
+	ask, refreshes := s.forgot.ask(after, now)
+	if !ask {
 		return nil, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, forgottenPatience)
+	defer cancel()
 	list, err := s.store.Forgotten(ctx, after, bloom.DefaultPageSize)
-	if err == nil && len(list) < bloom.DefaultPageSize {
-		f.at = now
-	}
-	for _, x := range list {
-		f.last = max(f.last, x.Seq)
-	}
+	s.forgot.answered(list, now, refreshes, err == nil && len(list) < bloom.DefaultPageSize)
 	return list, err
 }

@@ -73,28 +73,44 @@ func Do[X, R any](ctx context.Context, fn func(X) (R, error), send func(context.
 
 // Queue holds operations until they are taken. It is safe for concurrent use.
 type Queue[T any] struct {
-	ops chan T
+	ops  chan T
+	stop chan struct{} // closed by Stop, before ops
 
-	mu      sync.RWMutex // guards stopped against sends on a closed channel
+	mu      sync.RWMutex // guards stopped; never held while waiting
 	stopped bool
+	sending sync.WaitGroup // those who may send to ops
 }
 
 // NewQueue returns a queue with room for size operations; when it is full, Send blocks.
-func NewQueue[T any](size int) *Queue[T] { return &Queue[T]{ops: make(chan T, size)} }
+func NewQueue[T any](size int) *Queue[T] {
+	return &Queue[T]{ops: make(chan T, size), stop: make(chan struct{})}
+}
 
-// Send adds an operation. ErrUnavailable after Stop.
+// Send adds an operation. ErrUnavailable after Stop, which also ends the wait for room.
 func (q *Queue[T]) Send(ctx context.Context, op T) error {
-	q.mu.RLock()
-	defer q.mu.RUnlock()
-	if q.stopped {
+	if !q.enter() {
 		return bloom.ErrUnavailable
 	}
+	defer q.sending.Done()
 	select {
 	case q.ops <- op:
 		return nil
+	case <-q.stop:
+		return bloom.ErrUnavailable
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// enter lets the caller send to ops until it calls sending.Done, unless the queue is stopped.
+func (q *Queue[T]) enter() bool {
+	q.mu.RLock()
+	defer q.mu.RUnlock()
+	if q.stopped {
+		return false
+	}
+	q.sending.Add(1)
+	return true
 }
 
 // ErrFull is returned when a queue has no room.
@@ -102,11 +118,10 @@ var ErrFull = errors.New("the queue is full")
 
 // TrySend is Send without waiting: ErrFull when there is no room.
 func (q *Queue[T]) TrySend(op T) error {
-	q.mu.RLock()
-	defer q.mu.RUnlock()
-	if q.stopped {
+	if !q.enter() {
 		return bloom.ErrUnavailable
 	}
+	defer q.sending.Done()
 	select {
 	case q.ops <- op:
 		return nil
@@ -119,11 +134,15 @@ func (q *Queue[T]) TrySend(op T) error {
 // allowed.
 func (q *Queue[T]) Stop() {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !q.stopped {
-		q.stopped = true
-		close(q.ops)
+	already := q.stopped
+	q.stopped = true
+	q.mu.Unlock()
+	if already {
+		return
 	}
+	close(q.stop)
+	q.sending.Wait()
+	close(q.ops)
 }
 
 // Len returns the number of waiting operations.

@@ -42,6 +42,36 @@ func TestOneTakesWhatWaits(t *testing.T) {
 	}
 }
 
+// The committer itself sends operations again, so a stop that waits for it must not block it.
+func TestAStopDoesNotWaitForRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := group.NewQueue[int](1)
+		send(t, q, 1)
+		waiting, again, stopped := make(chan error, 1), make(chan error, 1), make(chan struct{})
+		go func() { waiting <- q.Send(t.Context(), 2) }()
+		synctest.Wait()
+		go func() {
+			q.Stop()
+			close(stopped)
+		}()
+		synctest.Wait()
+		go func() { again <- q.TrySend(1) }()
+		synctest.Wait()
+		for what, got := range map[string]chan error{"a caller that waits for room": waiting, "the committer": again} {
+			select {
+			case err := <-got:
+				if !errors.Is(err, bloom.ErrUnavailable) {
+					t.Errorf("%s gets %v", what, err)
+				}
+			default:
+				t.Fatalf("%s waits while the queue is being stopped", what)
+			}
+		}
+		<-stopped
+	})
+}
+
 func TestAcceptedOperationsRunAfterTheStop(t *testing.T) {
 	t.Parallel()
 	q := group.NewQueue[int](8)

@@ -60,7 +60,7 @@ func (c *contacts) note(w *lifecycle.KnownWorker) {
 		delete(c.seen, w.ID)
 		return
 	}
-	if c.seen == nil {
+	if c.seen == nil || len(c.seen) >= bloom.MaxWorkers {
 		c.seen = make(map[string]int64)
 	}
 	c.seen[w.ID] = w.InstanceSeen

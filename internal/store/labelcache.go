@@ -3,6 +3,8 @@ package store
 import (
 	"slices"
 	"sync"
+
+	"github.com/bloom-runtime/bloom"
 )
 
 // labelCache caches the label keys that each worker's claims look for. It only
@@ -35,8 +37,20 @@ func (m *labelCache) subsetKeys(worker string, labels []string) []string {
 		return c.keys
 	}
 	c := cachedLabels{labels: labels, keys: subsets(labels)}
-	m.workers[worker] = c
+	m.put(worker, c)
 	return c.keys
+}
+
+// put caches the labels of a worker. It evicts any other one if there are too many: this
+// server may not learn which of them are gone.
+func (m *labelCache) put(worker string, c cachedLabels) {
+	if _, known := m.workers[worker]; !known && len(m.workers) >= bloom.MaxWorkers {
+		for other := range m.workers {
+			delete(m.workers, other)
+			break
+		}
+	}
+	m.workers[worker] = c
 }
 
 // position returns where the worker's next scan starts.
@@ -49,5 +63,5 @@ func (m *labelCache) position(worker string) string {
 func (m *labelCache) setPosition(scan labelScan) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.workers[scan.worker] = cachedLabels{from: scan.to}
+	m.put(scan.worker, cachedLabels{from: scan.to})
 }

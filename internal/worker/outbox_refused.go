@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
@@ -42,8 +45,39 @@ func (o *outbox) setAside(d *delivery, reason error) {
 		aside.notMoved = true
 		log.Error("the server refused an outcome; it could not be moved aside and stays in the outbox", "file", o.path(d.LeaseID), "error", moved)
 	}
+	o.pruneRefused()
 	o.drop(d)
 	o.settled(aside, false)
+}
+
+const (
+	refusedMost = 1000                // files kept in refused/
+	refusedFor  = 30 * 24 * time.Hour // how long one is kept
+)
+
+// pruneRefused deletes old refused outcomes, so that they do not fill the disk.
+func (o *outbox) pruneRefused() {
+	dir := filepath.Join(o.dir, "refused")
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		o.log.Warn("refused outcomes could not be listed", "dir", dir, "error", err)
+		return
+	}
+	written := map[string]time.Time{}
+	for _, f := range files {
+		if info, err := f.Info(); err == nil {
+			written[f.Name()] = info.ModTime()
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(written), func(a, b string) int { return written[b].Compare(written[a]) })
+	for i, name := range names {
+		if i < refusedMost && o.clock.Now().Sub(written[name]) < refusedFor {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, name)); err == nil {
+			o.log.Info("an old refused outcome is deleted", "file", name)
+		}
+	}
 }
 
 // moveAside first moves an outcome's file, which needs no disk space, and then writes the

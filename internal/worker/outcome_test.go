@@ -164,6 +164,13 @@ func TestARefusedOutcomeIsMovedAside(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(map[string]string{"error": "no", "code": bloom.CodeInvalid, "request_id": "1"})
 		return true
 	})
+	old := filepath.Join(h.dir, "outbox", "refused", "old.json")
+	if err := os.WriteFile(old, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(old, time.Time{}, time.Now().Add(-31*24*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
 	h.runner.next(t).end <- success("precious")
 	h.until(task.ID, bloom.TaskFailed) // by the substitute
 	files, _ := filepath.Glob(filepath.Join(h.dir, "outbox", "refused", "*.json"))
