@@ -98,7 +98,7 @@ type Server struct {
 	BridgeTimeout   time.Duration `name:"membridge-timeout" var:"BLOOM_MEMBRIDGE_TIMEOUT" key:"membridge_timeout" group:"Tuning:" default:"10s" help:"How long one request to membridge may take."`
 	ShutdownGrace   time.Duration `name:"shutdown-grace" var:"BLOOM_SHUTDOWN_GRACE" key:"shutdown_grace" group:"Tuning:" default:"15s" help:"How long requests may take to finish when the server stops."`
 	ShutdownDelay   time.Duration `name:"shutdown-delay" var:"BLOOM_SHUTDOWN_DELAY" key:"shutdown_delay" group:"Tuning:" default:"0s" help:"How long the server continues to serve after /readyz fails, so that load balancers notice."`
-	BodyBudgetMiB   int           `name:"body-budget-mib" var:"BLOOM_BODY_BUDGET_MIB" key:"body_budget_mib" group:"Tuning:" default:"64" placeholder:"N" help:"Memory for large request bodies, in MiB; beyond it requests get 503."`
+	BodyBudgetMiB   int           `name:"body-budget-mib" var:"BLOOM_BODY_BUDGET_MIB" key:"body_budget_mib" group:"Tuning:" default:"64" placeholder:"N" help:"Memory for large request bodies, and as much for large responses, in MiB; beyond it requests get 503."`
 	PageMiB         int           `name:"page-mib" var:"BLOOM_PAGE_MIB" key:"page_mib" group:"Tuning:" default:"4" placeholder:"N" help:"Largest page of a list, in MiB; longer texts are truncated and marked."`
 	StreamTimeout   time.Duration `name:"stream-timeout" var:"BLOOM_STREAM_TIMEOUT" key:"stream_timeout" group:"Tuning:" default:"30s" help:"How long a client may stop reading a stream before it is disconnected."`
 	DistDir         string        `name:"dist-dir" var:"BLOOM_DIST_DIR" key:"dist_dir" placeholder:"DIR" help:"Folder with binaries for other platforms (from make cross), for workers that are installed with /install.sh."`

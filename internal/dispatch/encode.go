@@ -6,8 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
-	"iter"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/bloom-runtime/bloom"
@@ -43,6 +44,11 @@ func EncodeLong(w io.Writer, text string, with func(text *string) any) error {
 		_, err := w.Write(encodeJSON(with(&text)))
 		return err
 	}
+	return EncodeFrom(w, strings.NewReader(text), with)
+}
+
+// EncodeFrom is EncodeLong with the text from a reader.
+func EncodeFrom(w io.Writer, text io.Reader, with func(text *string) any) error {
 	mark := rand.Text()
 	before, after, _ := bytes.Cut(encodeJSON(with(&mark)), []byte(mark))
 	if _, err := w.Write(before); err != nil {
@@ -51,34 +57,40 @@ func EncodeLong(w io.Writer, text string, with func(text *string) any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	for part := range chunks(text) {
+	part, kept := make([]byte, outputChunk), 0
+	for ended := false; !ended; {
+		n, err := io.ReadFull(text, part[kept:])
+		ended = errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		if err != nil && !ended {
+			return err
+		}
+		n += kept
+		whole := n
+		if !ended {
+			whole -= incomplete(part[:n])
+		}
 		b.Reset()
-		if err := enc.Encode(part); err != nil {
+		if err := enc.Encode(string(part[:whole])); err != nil {
 			return err
 		}
 		if _, err := w.Write(b.Bytes()[1 : b.Len()-2]); err != nil { // without the quotes and the newline
 			return err
 		}
+		kept = copy(part, part[whole:n])
 	}
 	_, err := w.Write(after)
 	return err
 }
 
-// chunks splits a text at character boundaries.
-func chunks(text string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for len(text) > 0 {
-			n := min(outputChunk, len(text))
-			for n < len(text) && !utf8.RuneStart(text[n]) {
-				n--
+// incomplete returns the length of a character at the end of which bytes are missing.
+func incomplete(text []byte) int {
+	for i := 1; i < utf8.UTFMax && i <= len(text); i++ {
+		if last := text[len(text)-i:]; utf8.RuneStart(last[0]) {
+			if utf8.FullRune(last) {
+				return 0
 			}
-			if n == 0 {
-				n = min(outputChunk, len(text)) // not UTF-8
-			}
-			if !yield(text[:n]) {
-				return
-			}
-			text = text[n:]
+			return i
 		}
 	}
+	return 0
 }

@@ -33,6 +33,9 @@ const eventPage = 256
 // Stream is one reader's position in a task's stream. It must not be used by several
 // goroutines at once.
 type Stream struct {
+	// Admit, if not nil, is called before each read of up to StreamPageBytes, which fails if it does.
+	Admit func(context.Context) error
+
 	s      *Service
 	taskID string
 	last   int64
@@ -40,6 +43,9 @@ type Stream struct {
 	stop   func()
 	past   past
 }
+
+// StreamPageBytes is the size of the events that Next may return at once.
+const StreamPageBytes = bloom.MaxEventPageBytes + bloom.MaxEventData
 
 // Stream opens a task's stream after the event numbered after. finished means that
 // the task has ended and nothing is left to read. The caller must close the stream if
@@ -111,6 +117,11 @@ func (st *Stream) read(ctx context.Context) (events []bloom.Event, done bool, er
 // page reads the next page of the stream. It reads removed events from the
 // transcripts.
 func (st *Stream) page(ctx context.Context, ended bool) (events []bloom.Event, err error) {
+	if st.Admit != nil {
+		if err := st.Admit(ctx); err != nil {
+			return nil, err
+		}
+	}
 	events, err = st.s.store.Events(ctx, st.taskID, st.last, eventPage)
 	if err != nil {
 		return nil, err

@@ -3,7 +3,7 @@ package dispatch
 import (
 	"cmp"
 	"context"
-	"math"
+	"io"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/input"
@@ -158,9 +158,20 @@ func artifactSize(a *bloom.Artifact) int {
 	return n
 }
 
-// Results lists a task's results, newest first, with their output. The newest output
-// is complete; the others are truncated beyond the byte limit of a page.
-func (s *Service) Results(ctx context.Context, taskID string) ([]bloom.Result, error) {
+// Results lists a task's results, newest first, with their output, truncated beyond the
+// byte limit of a page. If the newest output is truncated, newest is all of it, which
+// the caller closes.
+func (s *Service) Results(ctx context.Context, taskID string) (results []bloom.Result, newest io.ReadCloser, err error) {
+	if results, err = s.results(ctx, taskID, s.pageBytes); err != nil || len(results) == 0 || !results[0].OutputTruncated {
+		return results, nil, err
+	}
+	_, newest, err = s.ArtifactContent(ctx, results[0].ArtifactID)
+	return results, newest, err
+}
+
+// results lists a task's results with the first bytes of their outputs: at most "most" of
+// the newest, and of all others together.
+func (s *Service) results(ctx context.Context, taskID string, most int) ([]bloom.Result, error) {
 	if _, err := s.Task(ctx, taskID); err != nil {
 		return nil, err
 	}
@@ -168,15 +179,12 @@ func (s *Service) Results(ctx context.Context, taskID string) ([]bloom.Result, e
 	if err != nil {
 		return nil, err
 	}
-	left := math.MaxInt
+	left := most
 	for i := range results {
 		if err := s.fillOutput(ctx, &results[i], left); err != nil {
 			return nil, err
 		}
-		if i == 0 {
-			left = s.pageBytes
-		}
-		if out := results[i].Output; out != nil {
+		if out := results[i].Output; out != nil && i > 0 {
 			left -= len(*out)
 		}
 	}

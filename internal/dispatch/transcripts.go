@@ -103,7 +103,7 @@ func (s *Service) Earlier(ctx context.Context, taskID, leaseID string) ([]bloom.
 		if tasks[i].CreatedAt < x.CreatedAt {
 			continue // from before the context was forgotten
 		}
-		results, err := s.Results(ctx, tasks[i].ID)
+		results, err := s.results(ctx, tasks[i].ID, earlierBytes)
 		if err != nil {
 			return nil, err
 		}

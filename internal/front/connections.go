@@ -62,6 +62,7 @@ type connectionKey struct{}
 // begin is the ConnContext of a server: net/http calls it for each new connection, before it
 // accepts the next.
 func (c *connections) begin(ctx context.Context, conn net.Conn) context.Context {
+	boundUnsent(conn)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, closable := range []*list.List{c.strangers, c.idle} {

@@ -36,6 +36,9 @@ func (c *strictConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// NetConn returns the connection below.
+func (c *strictConn) NetConn() net.Conn { return c.Conn }
+
 // ReadFrom keeps sendfile(2).
 func (c *strictConn) ReadFrom(r io.Reader) (int64, error) { return io.Copy(c.Conn, r) }
 

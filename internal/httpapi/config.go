@@ -37,8 +37,8 @@ type Config struct {
 	// Logger gets one line per request and every internal error; nil discards.
 	Logger *slog.Logger
 	Clock  bloom.Clock // bloom.SystemClock when nil
-	// BodyBudget limits the memory of all large request bodies together, in bytes. Each
-	// counts twice, raw and decoded. 0: DefaultBodyBudget. It is never less than the
+	// BodyBudget limits the memory of all large request bodies together, in bytes, and
+	// that of all large responses. Each counts twice, raw and decoded. 0: DefaultBodyBudget. It is never less than the
 	// largest body that is accepted.
 	BodyBudget int64
 	// StreamTimeout is how long a reader of a stream or of an artifact may read nothing

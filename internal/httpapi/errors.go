@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/guard"
 )
 
@@ -121,25 +119,6 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(v) // fails only if the caller is gone
-}
-
-// jsonFormat is how huma encodes responses. A completion repeats its output, which
-// may be long, and the list of workers has no pages: encoded at once, they would take
-// several times their length.
-var jsonFormat = huma.Format{
-	Marshal: func(w io.Writer, v any) error {
-		if done, ok := v.(bloom.Completed); ok && done.Result.Output != nil {
-			return dispatch.EncodeLong(w, *done.Result.Output, func(short *string) any {
-				done.Result.Output = short
-				return done
-			})
-		}
-		if workers, ok := v.(workerList); ok {
-			return workers.write(w)
-		}
-		return huma.DefaultJSONFormat.Marshal(w, v)
-	},
-	Unmarshal: json.Unmarshal,
 }
 
 // humaFailure converts errors of huma itself to our format. It is this API's

@@ -52,22 +52,19 @@ func TestStalledReadersOfAStreamTakeLittleMemoryAndAreDropped(t *testing.T) {
 	p.worker("w", 1)
 	task, lease := p.held()
 	text := strings.Repeat("e", 1<<20-4096)
-	for i := 0; i < 40; i += 10 { // 480 MB for 12 readers
+	for i := 0; i < 40; i += 10 { // 4 GB for 100 readers
 		var body bytes.Buffer
 		for n := i; n < i+10; n++ {
 			fmt.Fprintf(&body, `{"seq":%d,"type":"text","at":1,"data":{"text":"%s"}}`+"\n", n+1, text)
 		}
 		p.call(200, nil, "POST", "/llm-tasks/"+task+"/events?lease_id="+lease, body.String())
 	}
-	for range 12 {
-		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.url, "http://"))
-		must(t, err)
-		defer conn.Close()
-		must(t, conn.(*net.TCPConn).SetReadBuffer(64<<10))
-		_, err = fmt.Fprintf(conn, "GET /api/runtime/llm-tasks/%s/events HTTP/1.1\r\nHost: x\r\n%s: %s\r\n\r\n", task, auth.HeaderKey, adminKey)
-		must(t, err)
-		_, err = io.ReadFull(conn, make([]byte, 16<<10)) // the stream has started
-		must(t, err)
+	for i := range 100 {
+		conn := p.stalled("/llm-tasks/" + task + "/events")
+		if i < 12 {
+			_, err := io.ReadFull(conn, make([]byte, 16<<10)) // the stream has started
+			must(t, err)
+		}
 	}
 	p.staysSmall("stalled readers")
 }
@@ -234,4 +231,53 @@ func TestManySearchesTakeLittleMemory(t *testing.T) {
 	}
 	all.Wait()
 	p.staysSmall("many searches")
+}
+
+// A result of 30 MB is read by many at once, and this and a task of 4 MB by readers that stop reading.
+func TestManyReadersOfLargeAnswersTakeLittleMemory(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t)
+	p.worker("w", 32)
+	output := strings.Repeat("o", 30<<20)
+	task, lease := p.held()
+	p.call(200, nil, "POST", "/llm-tasks/"+task+"/complete", `{"status":"success","lease_id":"`+lease+`","output":"`+output+`"}`)
+	prompt := strings.Repeat("p", 4<<20-200)
+	var large bloom.Task
+	p.call(201, &large, "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"`+prompt+`"}`)
+	p.staysSmall("one large completion")
+	for i := range 40 {
+		for _, path := range []string{"/llm-tasks/" + large.ID, "/llm-tasks/" + task + "/results"} {
+			if conn := p.stalled(path); i < 2 {
+				_, err := io.ReadFull(conn, make([]byte, 16<<10)) // the response has begun
+				must(t, err)
+			}
+		}
+	}
+	var viewer bloom.CreatedKey
+	p.call(201, &viewer, "POST", "/keys", `{"name":"v","role":"viewer"}`)
+	p.key = viewer.Key // slow readers with one key delay nobody with another
+	var all sync.WaitGroup
+	for range 12 {
+		all.Go(func() {
+			var results []bloom.Result
+			if a := p.do("GET", "/api/runtime/llm-tasks/"+task+"/results", ""); a.status != 200 || json.Unmarshal(a.body, &results) != nil || *results[0].Output != output || results[0].OutputTruncated {
+				t.Errorf("%d, %d bytes", a.status, len(a.body))
+			}
+		})
+	}
+	all.Wait()
+	p.staysSmall("many large answers")
+}
+
+// stalled sends a request and reads only the beginning of the response, if there is any.
+func (p *process) stalled(path string) net.Conn {
+	p.t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(p.t.Context(), "tcp", strings.TrimPrefix(p.url, "http://"))
+	must(p.t, err)
+	p.t.Cleanup(func() { conn.Close() })
+	must(p.t, conn.(*net.TCPConn).SetReadBuffer(64<<10))
+	must(p.t, conn.SetDeadline(time.Now().Add(time.Minute)))
+	_, err = fmt.Fprintf(conn, "GET /api/runtime%s HTTP/1.1\r\nHost: x\r\n%s: %s\r\n\r\n", path, auth.HeaderKey, adminKey)
+	must(p.t, err)
+	return conn
 }

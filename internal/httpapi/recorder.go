@@ -15,6 +15,7 @@ type recorder struct {
 	status  int
 	matched bool // a route handles the request
 	held    int  // the intercepted status of the mux
+	call    *call
 }
 
 var recorders = sync.Pool{New: func() any { return new(recorder) }}
@@ -63,7 +64,8 @@ type call struct {
 	rest      func() // the part of the handler that lasting has deferred
 	ends      func() // what follows at the end of the call, however it ends; or nil
 
-	admitted int64 // bytes of the body budget
+	admitted int64        // bytes of the body budget
+	reserved *reservation // of the response; nil without one
 }
 
 // finally adds what follows at the end of the call: last added, first done.

@@ -30,6 +30,7 @@ type route struct {
 	body         any    // a value of the body's type, for the description; nil: none
 	raw          bool   // the body is binary, for the description
 	lines        bool   // the body is lines of JSON
+	texts        bool   // the response may have up to a page of texts
 	answer       any    // a value of the type that a streamed response writes; nil: none
 	media        string // of that response; "" means application/json
 }
@@ -70,6 +71,11 @@ func handle[I, O any](s *Server, rt route, h func(ctx context.Context, c *call, 
 		c := callOf(ctx)
 		if rt.method != http.MethodGet {
 			if err := s.strictly(rt, c, known); err != nil {
+				return nil, s.failure(ctx, c.id, err)
+			}
+		}
+		if rt.texts {
+			if err := s.reserve(ctx, c, answerBytes); err != nil {
 				return nil, s.failure(ctx, c.id, err)
 			}
 		}

@@ -60,8 +60,10 @@ func (s *Server) taskEvents(ctx context.Context, c *call, in *streamInput) (*hum
 }
 
 func (s *Server) copyStream(ctx context.Context, c *call, stream *dispatch.Stream, out *streamWriter) {
+	stream.Admit = func(ctx context.Context) error { return s.reserve(ctx, c, dispatch.StreamPageBytes) }
 	for {
 		events, done, err := stream.Next(ctx, heartbeatEvery)
+		c.answered(bytesOf(events))
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -79,7 +81,15 @@ func (s *Server) copyStream(ctx context.Context, c *call, stream *dispatch.Strea
 		if err = errors.Join(err, out.flush()); err != nil {
 			return
 		}
+		c.answered(0)
 	}
+}
+
+func bytesOf(events []bloom.Event) (n int) {
+	for i := range events {
+		n += len(events[i].Data)
+	}
+	return n
 }
 
 // streamWriter writes events as server-sent events or as lines.

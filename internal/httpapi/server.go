@@ -42,6 +42,7 @@ type Server struct {
 	stored                       probe
 	probed                       *guard.Limiter // limits log lines for probes
 	bodies                       *budget
+	answers                      *answers
 	refusalsOfOne, refusalsOfAll *guard.Limiter
 	mux                          *guard.Mux[auth.Policy]
 	api                          huma.API
@@ -76,6 +77,7 @@ func New(c Config) *Server {
 		svc: c.Service, auth: c.Auth, origin: c.Origin, proxy: c.Proxy, proxies: c.Proxies, web: c.Web, log: c.Logger,
 		clock: c.Clock, started: c.StartedAt, version: c.Version, observe: c.Observe, limits: newLimits(c), anonymousAudits: guard.NewLimiter(c.Clock, anonymousAudits), probed: guard.NewLimiter(c.Clock, probesLogged),
 		bodies: newBudget(cmp.Or(c.BodyBudget, DefaultBodyBudget)), streamTimeout: cmp.Or(c.StreamTimeout, DefaultStreamTimeout), disk: c.Disk, known: c.Known, files: newTransfers(),
+		answers: newAnswers(max(cmp.Or(c.BodyBudget, DefaultBodyBudget), leastAnswers)),
 	}
 	s.refusalsOfOne, s.refusalsOfAll = guard.NewLimiter(c.Clock, refusalsOfOne), guard.NewLimiter(c.Clock, refusalsOfAll)
 	s.mux = guard.NewMux(policies, s.enter)
@@ -165,8 +167,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // route's policy and the limits.
 func (s *Server) enter(policy auth.Policy, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		w.(*recorder).matched = true
 		c := callOf(r.Context())
+		rec := w.(*recorder)
+		rec.matched, rec.call = true, c
 		caller, err := s.auth.Authenticate(r)
 		switch {
 		case err != nil && !policy.Open():
@@ -196,6 +199,7 @@ func (s *Server) enter(policy auth.Policy, h http.HandlerFunc) http.HandlerFunc 
 		c.accept = r.Header.Get("Accept")
 		r.Header.Del("Accept") // responses have one format, and huma 2.39 panics on some invalid values
 		c.finally(func() { s.bodies.release(c) })
+		c.finally(func() { c.answered(0) })
 		defer func() { c.ends() }()
 		h(w, r)
 		if c.rest != nil {

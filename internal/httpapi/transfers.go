@@ -101,21 +101,5 @@ func (s *Server) download(installer Installer, w http.ResponseWriter, r *http.Re
 		defer done()
 	}
 	s.allowUntil(w, 0)
-	installer.ServeHTTP(&steadyResponse{w, http.NewResponseController(w), time.Now().Add(s.streamTimeout)}, r)
-}
-
-// slowestReader is how fast a large response must be read on average, in bytes per second.
-const slowestReader = 16 << 10
-
-// steadyResponse is a response that must be read with slowestReader, from a first pause on.
-type steadyResponse struct {
-	http.ResponseWriter
-	rc    *http.ResponseController
-	until time.Time
-}
-
-func (p *steadyResponse) Write(b []byte) (int, error) {
-	p.until = p.until.Add(time.Duration(len(b)) * time.Second / slowestReader)
-	_ = p.rc.SetWriteDeadline(p.until)
-	return p.ResponseWriter.Write(b)
+	installer.ServeHTTP(steady(w).(http.ResponseWriter), r)
 }

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package front
+
+import "net"
+
+func boundUnsent(net.Conn) {}

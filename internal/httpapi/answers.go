@@ -1,0 +1,219 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
+)
+
+// answerBytes is the memory of a page of texts, before it is encoded, and leastAnswers lets two
+// callers read one each.
+const (
+	answerBytes  = dispatch.DefaultPageBytes
+	leastAnswers = 4 * answerBytes
+)
+
+// largeAnswer is the size from which a response counts towards the budget while it is sent.
+const largeAnswer = 64 << 10
+
+var errBusyAnswers = &bloom.Error{Kind: bloom.KindUnavailable, Code: "busy",
+	Message: "The server has no memory for another large response now; read the others, or try again shortly"}
+
+// answers limits the memory of all responses together, and of those of one caller to half of it,
+// so that a slow reader delays nobody else. It is safe for concurrent use.
+type answers struct {
+	size int64
+	all  *semaphore.Weighted
+
+	mu      sync.Mutex
+	callers map[string]*share
+}
+
+// share is the memory of one caller's responses.
+type share struct {
+	*semaphore.Weighted
+	users int // that reserve or wait
+}
+
+func newAnswers(size int64) *answers {
+	return &answers{size: size, all: semaphore.NewWeighted(size), callers: map[string]*share{}}
+}
+
+// reservation is the memory of one call's response.
+type reservation struct {
+	of     *answers
+	caller string
+	share  *share
+	bytes  int64
+}
+
+// reserve waits until there is room for n bytes, and for as much again for their encoding. After
+// bodyWait it fails. The reservation ends with the call.
+func (s *Server) reserve(ctx context.Context, c *call, n int64) error {
+	if c.reserved != nil {
+		return nil
+	}
+	a, r := s.answers, &reservation{of: s.answers, caller: s.counted(c.r, c.caller)}
+	r.bytes = min(2*n, a.size/2)
+	a.mu.Lock()
+	if r.share = a.callers[r.caller]; r.share == nil {
+		r.share = &share{Weighted: semaphore.NewWeighted(a.size / 2)}
+		a.callers[r.caller] = r.share
+	}
+	r.share.users++
+	a.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, bodyWait)
+	defer cancel()
+	if r.share.Acquire(ctx, r.bytes) != nil {
+		r.leave()
+		return errBusyAnswers
+	}
+	if a.all.Acquire(ctx, r.bytes) != nil {
+		r.share.Release(r.bytes)
+		r.leave()
+		return errBusyAnswers
+	}
+	c.reserved = r
+	return nil
+}
+
+func (r *reservation) leave() {
+	r.of.mu.Lock()
+	defer r.of.mu.Unlock()
+	if r.share.users--; r.share.users == 0 {
+		delete(r.of.callers, r.caller)
+	}
+}
+
+// answered reduces the call's reservation to what a response of n bytes takes.
+func (c *call) answered(n int) {
+	r := c.reserved
+	if r == nil {
+		return
+	}
+	keep := 2 * int64(n)
+	if n < largeAnswer {
+		keep = 0
+	}
+	if less := r.bytes - keep; less > 0 {
+		r.of.all.Release(less)
+		r.share.Release(less)
+		r.bytes = keep
+	}
+	if r.bytes == 0 {
+		r.leave()
+		c.reserved = nil
+	}
+}
+
+// jsonFormat is how huma encodes responses. It sends a large response at the pace of its reader, and
+// long texts and lists without pages without the whole encoding in memory.
+var jsonFormat = huma.Format{
+	Marshal: func(w io.Writer, v any) error {
+		switch v := v.(type) {
+		case bloom.Completed:
+			if v.Result.Output != nil {
+				return dispatch.EncodeLong(steady(w), *v.Result.Output, func(short *string) any {
+					v.Result.Output = short
+					return v
+				})
+			}
+		case resultList:
+			return v.write(w)
+		case workerList:
+			return v.write(w)
+		}
+		return encode(w, v)
+	},
+	Unmarshal: json.Unmarshal,
+}
+
+func encode(w io.Writer, v any) error {
+	buf := buffers.Get().(*bytes.Buffer)
+	defer func() {
+		if buf.Cap() <= keepBuffer {
+			buf.Reset()
+			buffers.Put(buf)
+		}
+	}()
+	if err := huma.DefaultJSONFormat.Marshal(buf, v); err != nil {
+		return err
+	}
+	if rec, is := w.(*recorder); is && rec.call != nil {
+		rec.call.answered(buf.Len())
+	}
+	if buf.Len() >= largeAnswer {
+		w = steady(w)
+	}
+	_, err := w.Write(buf.Bytes())
+	return err
+}
+
+// resultList is a task's results. If newest is not nil, it has the output of the first.
+type resultList struct {
+	results []bloom.Result
+	newest  io.ReadCloser
+}
+
+// Schema describes the list as the array that it is.
+func (resultList) Schema(r huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeArray, Items: r.Schema(reflect.TypeFor[bloom.Result](), true, "Result")}
+}
+
+func (l resultList) write(w io.Writer) error {
+	if l.newest == nil {
+		return encode(w, l.results)
+	}
+	defer l.newest.Close()
+	others := largeAnswer
+	for _, r := range l.results[1:] {
+		if r.Output != nil {
+			others += len(*r.Output)
+		}
+	}
+	if rec, is := w.(*recorder); is && rec.call != nil {
+		rec.call.answered(others)
+	}
+	if err := dispatch.EncodeFrom(steady(w), l.newest, func(output *string) any {
+		l.results[0].Output, l.results[0].OutputTruncated = output, false
+		return l.results
+	}); err != nil {
+		panic(http.ErrAbortHandler) // cut, so that nobody takes it for whole
+	}
+	return nil
+}
+
+// slowestReader is how fast a large response must be read on average, in bytes per second.
+const slowestReader = 64 << 10
+
+// steadyResponse is a response that must be read with slowestReader, from until on.
+type steadyResponse struct {
+	http.ResponseWriter
+	rc    *http.ResponseController
+	until time.Time
+}
+
+// steady requires w, if it is a response, to be read steadily.
+func steady(w io.Writer) io.Writer {
+	if response, is := w.(http.ResponseWriter); is {
+		return &steadyResponse{response, http.NewResponseController(response), time.Now().Add(DefaultStreamTimeout)} // real time, not the injected clock
+	}
+	return w
+}
+
+func (p *steadyResponse) Write(b []byte) (int, error) {
+	p.until = p.until.Add(time.Duration(len(b)) * time.Second / slowestReader)
+	_ = p.rc.SetWriteDeadline(p.until)
+	return p.ResponseWriter.Write(b)
+}
