@@ -1,8 +1,13 @@
 package cli
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/bloom-runtime/bloom/internal/app"
@@ -26,10 +31,34 @@ type memorySettings struct {
 }
 
 func (c *memorySettings) open(inv *invocation) (*memory.Project, error) {
+	if err := c.askProject(inv); err != nil {
+		return nil, err
+	}
 	if err := c.Finish(); err != nil {
 		return nil, usage(err)
 	}
 	return app.OpenMemory(c.Memory, func(step string) { inv.progress("%s …", step) })
+}
+
+// askProject asks the person at the terminal which project is meant, and proposes the name of the
+// working folder.
+func (c *memorySettings) askProject(inv *invocation) error {
+	if c.Project != "" || !inv.InTerminal {
+		return nil
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return usagef("--project: %w", err)
+	}
+	fmt.Fprintf(inv.Err, "Project [%s]: ", clean(filepath.Base(dir), false))
+	line, err := input(inv, func() (string, error) { return bufio.NewReader(inv.In).ReadString('\n') })
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if c.Project = strings.TrimSpace(line); c.Project == "" && err == nil {
+		c.Project = filepath.Base(dir)
+	}
+	return nil
 }
 
 type memoryPushCmd struct{ memorySettings }

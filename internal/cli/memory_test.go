@@ -45,6 +45,25 @@ func TestMemoryMovesBetweenNodes(t *testing.T) {
 	wantRun(t, one.run("memory", "status"), 1, "")
 }
 
+// A name taken from the folder would overwrite another project's memory.
+func TestMemoryAsksForTheProject(t *testing.T) {
+	t.Parallel()
+	storage := miniotest.Shared(t).Bucket()
+	p := newPerson(t, nil)
+	p.env["MINIO_ENDPOINT"], p.env["MINIO_BUCKET"] = "http://"+storage.Endpoint, storage.Bucket
+	p.env["MINIO_ACCESS_KEY"], p.env["MINIO_SECRET_KEY"] = storage.AccessKey, storage.SecretKey
+	p.env["CLAUDE_MEM_DB"] = filepath.Join(t.TempDir(), "claude-mem.db")
+	observe(t, p.env["CLAUDE_MEM_DB"])
+	wantRun(t, p.run("memory", "push"), 2, "--project is missing")
+	wantRun(t, p.run("memory", "agent"), 2, "--project is missing")
+	p.terminal = true
+	wantRun(t, p.run("memory", "push"), 2, "--project is missing") // nobody answers
+	for answer, project := range map[string]string{"garden\n": "garden: pushed", "\n": "cli: pushed"} {
+		p.in = answer
+		wantRun(t, p.run("memory", "push"), 0, project)
+	}
+}
+
 func wantRun(t *testing.T, got outcome, code int, text string) {
 	t.Helper()
 	if got.code != code || !strings.Contains(got.out+got.err, text) {

@@ -51,15 +51,10 @@ type MemoryRules struct {
 	BackupMaxCount     int    `name:"pull-backup-max-count" var:"PULL_BACKUP_MAX_COUNT" key:"pull_backup_max_count" default:"50" placeholder:"N" help:"How many safety backups of pulls are kept."`
 }
 
-// Finish fills defaults that depend on the machine and validates the result. The project defaults
-// to the name of the working folder.
+// Finish fills defaults that depend on the machine and validates the result.
 func (m *Memory) Finish() error {
 	if m.Project == "" {
-		dir, err := os.Getwd()
-		if err != nil {
-			return fmt.Errorf("--project: %w", err)
-		}
-		m.Project = filepath.Base(dir)
+		return errors.New("--project is missing: name the project whose memory is meant, or set CLAUDE_PROJECT_ID")
 	}
 	if err := m.ObjectStorage.Finish(); err != nil {
 		return err
