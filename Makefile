@@ -31,7 +31,7 @@ run: build ## Set up everything and start it on http://127.0.0.1:5000 (ARGS="--d
 	@scripts/run.sh $(ARGS)
 
 .PHONY: demo
-demo: build ## Run a sample task against a local stand-in for the model; no account needed
+demo: build ## Like run, with a stand-in for the model and a sample task; no account needed
 	@scripts/demo.sh
 
 .PHONY: build

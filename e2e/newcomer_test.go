@@ -72,8 +72,13 @@ func TestEveryFlagInTheDocsIsInTheHelp(t *testing.T) {
 	t.Parallel()
 	n := newNewcomer(t)
 	help := n.bloom(t).out
-	for _, line := range regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)?)  +\S`).FindAllStringSubmatch(help, -1) {
-		help += n.bloom(t, append(strings.Fields(line[1]), "--help")...).out
+	command := regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)?)  +\S`)
+	for _, line := range command.FindAllStringSubmatch(help, -1) {
+		group := n.bloom(t, append(strings.Fields(line[1]), "--help")...).out
+		help += group
+		for _, line := range command.FindAllStringSubmatch(group, -1) {
+			help += n.bloom(t, append(strings.Fields(line[1]), "--help")...).out
+		}
 	}
 	for _, want := range []string{"default 127.0.0.1:5000", "default assistant", "default 3", "default optional", "default acceptEdits"} {
 		if !strings.Contains(strings.Join(strings.Fields(help), " "), want) {

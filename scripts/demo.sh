@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # demo.sh shows that all parts work, with no account: a whole runtime in a
 # folder of its own, the real claude command line, and a local stand-in in place
-# of the model's API. Every answer is canned. It stops everything it started.
+# of the model's API. Every answer is canned. On a terminal everything then stays up, on
+# 127.0.0.1:5000 or DEMO_PORT, until Ctrl-C. It stops everything it started.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -32,6 +33,10 @@ wait_for() { # wait_for SECONDS WHAT COMMAND…
 	done
 }
 
+stay='' port=${DEMO_PORT:-0}
+if [[ -t 0 && -t 1 ]]; then
+	stay=yes port=${DEMO_PORT:-5000}
+fi
 claude=$(command -v claude || scripts/install-claude.sh)
 
 echo "DEMO: no model is asked. Every answer comes from a canned stand-in on this machine."
@@ -47,7 +52,7 @@ env -i PATH="$PATH" HOME="$work/home" TMPDIR="${TMPDIR:-/tmp}" LANG="${LANG:-C.U
 	ANTHROPIC_BASE_URL="$standin_url" ANTHROPIC_API_KEY=canned-stand-in-key \
 	CLAUDE_CONFIG_DIR="$work/home/.claude" \
 	DISABLE_TELEMETRY=1 DISABLE_AUTOUPDATER=1 CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 \
-	"$PWD/bin/bloom" up --data-dir "$work/data" --listen "127.0.0.1:${DEMO_PORT:-0}" --claude "$claude" --name demo-worker --no-membridge \
+	"$PWD/bin/bloom" up --data-dir "$work/data" --listen "127.0.0.1:$port" --membridge-listen 127.0.0.1:0 --claude "$claude" --name demo-worker \
 	>"$work/up.log" 2>&1 &
 runtime=$!
 # It says its own address: on a port of our choice another runtime might answer.
@@ -74,3 +79,8 @@ if ((status != 0)); then
 fi
 echo "The task completed: server, store, worker and claude work together."
 echo "The answer above was canned. For real ones: make run"
+if [[ $stay ]]; then
+	echo
+	echo "The web application: $url    More tasks: bin/bloom run --url $url \"…\"    Ctrl-C stops everything."
+	wait "$runtime"
+fi
