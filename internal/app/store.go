@@ -12,6 +12,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/schema"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
@@ -69,7 +70,7 @@ func OpenDatabase(ctx context.Context, dataDir, databaseURL string) (bloom.Store
 // ofDatabase names the setting that an error of PostgreSQL's comes from.
 func ofDatabase(err error) error {
 	named := fmt.Errorf("--database-url (or DATABASE_URL): %w", err)
-	if errors.Is(err, postgres.ErrAddress) {
+	if errors.Is(err, postgres.ErrAddress) || errors.Is(err, schema.ErrEarlier) {
 		return ConfigError{named}
 	}
 	return named

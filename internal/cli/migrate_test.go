@@ -51,6 +51,27 @@ func TestTheEarlierDatabaseIsImported(t *testing.T) {
 			}
 		})
 	}
+	// As DATABASE_URL it is refused by every command, and nothing is written into it.
+	for _, command := range [][]string{{"server", "--listen", "127.0.0.1:0"}, {"membridge", "--listen", "127.0.0.1:0"}, {"migrate", "up"}, {"migrate", "status"}} {
+		t.Run(strings.Join(command, " "), func(t *testing.T) {
+			t.Parallel()
+			p := newPerson(t, nil)
+			p.env["DATABASE_URL"], p.env["RUNTIME_API_KEY"], p.env["MEMBRIDGE_ADMIN_KEY"] = source, "a-key-of-the-runtime", "a-key-of-membridge"
+			got := p.run(append(command, "--data-dir", t.TempDir())...)
+			if got.code == 0 || !strings.Contains(got.err, "bloom migrate import postgresql://") {
+				t.Errorf("exit code %d: %s", got.code, got.err)
+			}
+			conn, err := pgx.Connect(t.Context(), source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close(t.Context())
+			var tables int
+			if err := conn.QueryRow(t.Context(), `SELECT count(*) FROM information_schema.tables WHERE table_schema NOT IN ('pg_catalog', 'information_schema')`).Scan(&tables); err != nil || tables != 8 {
+				t.Errorf("%d tables, %v; want the 8 of the earlier implementation", tables, err)
+			}
+		})
+	}
 	if got := newPerson(t, nil).run("migrate", "import", "mysql://x"); got.code != cli.ExitUsage || !strings.Contains(got.err, "postgresql://USER@HOST/NAME") {
 		t.Errorf("exit code %d: %s", got.code, got.err)
 	}

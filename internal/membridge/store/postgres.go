@@ -66,6 +66,9 @@ func OpenPostgres(ctx context.Context, databaseURL string, clock bloom.Clock) (*
 }
 
 func migratePostgres(ctx context.Context, db *sql.DB) error {
+	if err := schema.RefuseEarlier(ctx, db, "public"); err != nil {
+		return err
+	}
 	// Two replicas that create the schema at the same time would collide even with IF NOT EXISTS.
 	// The lock ends with the transaction.
 	err := inTransaction(ctx, db, func(ctx context.Context, q querier) error {

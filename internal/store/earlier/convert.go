@@ -27,6 +27,7 @@ type converter struct {
 	leasesOf, artifactsOf, resultsOf  map[string][]row
 	written                           map[string]bool // ids of artifacts in the tables
 	imported                          [][]any         // an audit entry for each task
+	elsewhere                         int             // artifacts whose content is only in the earlier object storage
 }
 
 func convert(source map[string][]row) converted {
@@ -36,7 +37,7 @@ func convert(source map[string][]row) converted {
 			context_id agent_slug created_at desired_format timeout_sec budget context_hints prompt`),
 		leases:    newTable("leases", `id task_id worker_id epoch status started_at expires_at ttl_seconds last_heartbeat context_id`),
 		workers:   newTable("workers", `id node_id url status claude_cli max_concurrency labels last_heartbeat ip_addrs obs_count db_sha registered_at`),
-		artifacts: newTable("runtime_artifacts", `id task_id job_id type created_at finalized url entity_refs tags size sha256 media_type content`),
+		artifacts: newTable("runtime_artifacts", `id task_id job_id type created_at finalized entity_refs tags size sha256 media_type content`),
 		results:   newTable("llm_results", `id task_id epoch worker_id artifact_id status metrics completed_at body_hash error_message`),
 		audit:     newTable("audit_logs", `id timestamp action entity_type entity_id actor detail data`),
 		settings:  newTable("runtime_settings", `key value updated_at`),
@@ -60,6 +61,9 @@ func convert(source map[string][]row) converted {
 	out := []*table{c.tasks, c.leases, c.workers, c.artifacts, c.results, c.audit, c.settings, users}
 	for _, t := range out {
 		t.read = int64(len(source[t.name]))
+	}
+	if c.elsewhere > 0 {
+		c.artifacts.note = fmt.Sprintf("%d without output: their content is only in the earlier object storage, their entity_refs name it", c.elsewhere)
 	}
 	c.settings.note = "membridge's address only: set MEMBRIDGE_ADMIN_KEY yourself"
 	return converted{out}
@@ -158,7 +162,7 @@ func (c *converter) records(t row, task string, status bloom.TaskStatus, epoch i
 		if !there {
 			a = row{"id": "artifact " + r.text("id"), "type": bloom.DefaultArtifactType, "created_at": r["completed_at"], "finalized": true}
 		}
-		if a["content"] == nil && a["url"] == nil {
+		if a["content"] == nil {
 			a["content"] = r["output"]
 		}
 		c.artifact(task, a)
@@ -184,18 +188,19 @@ func (c *converter) artifact(task string, a row) {
 		return
 	}
 	c.written[id] = true
-	content, url := a.text("content"), any(nil)
-	var stored any = content
+	content, refs := a.text("content"), a.list("entity_refs")
 	if a["content"] == nil && a.text("url") != "" {
-		stored, url = nil, a.text("url")
+		// Only the earlier storage has it. As our own content, it would be read and deleted.
+		refs = row{"refs": append(a.values("entity_refs"), a["url"])}.list("refs")
+		c.elsewhere++
 	}
 	sum := sha256.Sum256([]byte(content))
 	var job any
 	if a.text("job_id") != "" {
 		job = a.text("job_id")
 	}
-	c.artifacts.add(id, task, job, cmp.Or(a.text("type"), bloom.DefaultArtifactType), a.int("created_at"), a["finalized"] != false, url,
-		a.list("entity_refs"), a.list("tags"), len(content), hex.EncodeToString(sum[:]), textMedia, stored)
+	c.artifacts.add(id, task, job, cmp.Or(a.text("type"), bloom.DefaultArtifactType), a.int("created_at"), a["finalized"] != false,
+		refs, a.list("tags"), len(content), hex.EncodeToString(sum[:]), textMedia, content)
 }
 
 func (c *converter) worker(w row) {

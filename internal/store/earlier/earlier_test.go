@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,7 +64,7 @@ func TestTheEarlierDataIsCopied(t *testing.T) {
 		t.Error(err)
 	}
 	for id, want := range map[string]bloom.TaskStatus{"1": bloom.TaskCompleted, "2": bloom.TaskQueued, "3": bloom.TaskQueued,
-		"4": bloom.TaskDead, "5": bloom.TaskFailed, "6": bloom.TaskDead} {
+		"4": bloom.TaskDead, "5": bloom.TaskFailed, "6": bloom.TaskDead, "7": bloom.TaskCompleted} {
 		if task, err := s.Task(t.Context(), taskPrefix+id); err != nil || task.Status != want {
 			t.Errorf("task %s is %s, want %s (%v)", id, task.Status, want, err)
 		}
@@ -80,8 +81,16 @@ func TestTheEarlierDataIsCopied(t *testing.T) {
 	if twice, err := s.Results(t.Context(), taskPrefix+"5"); err != nil || len(twice) != 2 || *twice[0].ErrorMessage != "second" {
 		t.Errorf("%+v, %v", twice, err)
 	}
+	if kept, err := s.Results(t.Context(), taskPrefix+"7"); err != nil || len(kept) != 1 || kept[0].Output == nil || *kept[0].Output != "kept in the result" {
+		t.Errorf("the output of an artifact in the object storage: %+v, %v", kept, err)
+	}
+	artifacts, _, err := s.Artifacts(t.Context(), bloom.ArtifactQuery{TaskID: taskPrefix + "7"})
+	if err != nil || len(artifacts) != 2 || artifacts[0].URL != nil || artifacts[1].URL != nil || !slices.Equal(artifacts[0].EntityRefs, []string{"e2", "minio://bloom-artifacts/artifacts/b8"}) ||
+		*artifacts[1].Content != "kept in the result" {
+		t.Errorf("artifacts in the object storage: %+v, %v", artifacts, err)
+	}
 	all, _, err := s.Tasks(t.Context(), bloom.TaskQuery{})
-	if err != nil || len(all) != 7 || all[0].Prompt != "Completed without a trace." {
+	if err != nil || len(all) != 8 || all[0].Prompt != "Completed without a trace." {
 		t.Errorf("%d tasks, %v", len(all), err)
 	}
 	about, _, err := s.Audit(t.Context(), bloom.AuditQuery{EntityID: all[0].ID})
@@ -97,7 +106,7 @@ func TestTheEarlierDataIsCopied(t *testing.T) {
 		t.Errorf("%v, %v", settings, err)
 	}
 	stats, err := s.Stats(t.Context())
-	if err != nil || stats.Tasks.Total != 7 || stats.Tasks.ByStatus[bloom.TaskQueued] != 2 || stats.Leases.Active != 0 {
+	if err != nil || stats.Tasks.Total != 8 || stats.Tasks.ByStatus[bloom.TaskQueued] != 2 || stats.Leases.Active != 0 {
 		t.Errorf("%+v, %v", stats, err)
 	}
 	// New work is possible: the queued task is claimed.

@@ -45,9 +45,15 @@ func (r row) object(column string) row {
 	return nil
 }
 
+// values returns a JSON array, nil if the column is none.
+func (r row) values(column string) []any {
+	values, _ := r[column].([]any)
+	return values
+}
+
 // list returns a column as a JSON array of texts.
 func (r row) list(column string) string {
-	values, _ := r[column].([]any)
+	values := r.values(column)
 	out := make([]string, 0, len(values))
 	for _, v := range values {
 		if s, ok := v.(string); ok {

@@ -24,7 +24,7 @@ func Migrations(ctx context.Context, url string) (steps []schema.Migration, err 
 	if err != nil {
 		return nil, err
 	}
-	err = withSchema(cfg, func(s *schema.Schema) error {
+	err = withSchema(ctx, cfg, func(s *schema.Schema) error {
 		steps, err = s.Migrations(ctx)
 		return err
 	})
@@ -45,17 +45,20 @@ func MigrateUp(ctx context.Context, url string) (applied int, err error) {
 }
 
 func migrateUp(ctx context.Context, cfg *pgx.ConnConfig) (applied int, err error) {
-	err = withSchema(cfg, func(s *schema.Schema) error {
+	err = withSchema(ctx, cfg, func(s *schema.Schema) error {
 		applied, err = s.Up(ctx)
 		return err
 	})
 	return applied, err
 }
 
-func withSchema(cfg *pgx.ConnConfig, fn func(*schema.Schema) error) (err error) {
+func withSchema(ctx context.Context, cfg *pgx.ConnConfig, fn func(*schema.Schema) error) (err error) {
 	db := stdlib.OpenDB(*cfg)
 	defer func() { err = errors.Join(err, db.Close()) }()
 	db.SetMaxOpenConns(2)
+	if err := schema.RefuseEarlier(ctx, db, ""); err != nil {
+		return err
+	}
 	s, err := schema.Postgres(db, migrations, migrationLock)
 	if err != nil {
 		return err

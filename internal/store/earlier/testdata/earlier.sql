@@ -40,6 +40,7 @@ INSERT INTO llm_tasks VALUES
   ('3a0c9a5e-0000-4000-8000-000000000004', 'ctx-2', 'coder', 'Under way for the last time.', '[]', '{"timeout_sec":120,"budget":0}', 'text', 'leased', 1300, 1400, '3a0c9a5e-0000-4000-8000-0000000000a4', 'worker-01', 3, 3),
   ('3a0c9a5e-0000-4000-8000-000000000005', 'ctx-3', 'coder', 'Failed, requeued, failed again.', '[]', '{"timeout_sec":120,"budget":0}', 'text', 'failed', 1400, 1900, '3a0c9a5e-0000-4000-8000-0000000000a6', 'worker-01', 1, 3),
   ('3a0c9a5e-0000-4000-8000-000000000006', 'ctx-3', 'coder', 'Dead.', '[]', '{"timeout_sec":9999,"budget":0}', 'text', 'dead', 1500, 1950, NULL, NULL, 3, 3),
+  ('3a0c9a5e-0000-4000-8000-000000000007', 'ctx-3', 'coder', 'Its output is in MinIO.', '[]', '{"timeout_sec":120,"budget":0}', 'text', 'completed', 1550, 1955, NULL, 'worker-01', 1, 3),
   ('not-a-uuid', 'ctx-3', 'coder', 'Completed without a trace.', '[]', '{}', 'text', 'completed', 1600, 1960, NULL, NULL, 0, 3);
 INSERT INTO leases VALUES
   ('3a0c9a5e-0000-4000-8000-0000000000a1', '3a0c9a5e-0000-4000-8000-000000000001', 'worker-01', 1500, 301500, 300, 'released', 1900, 'ctx-1'),
@@ -50,11 +51,14 @@ INSERT INTO leases VALUES
 INSERT INTO runtime_artifacts VALUES
   ('3a0c9a5e-0000-4000-8000-0000000000b1', '3a0c9a5e-0000-4000-8000-000000000001', NULL, 'LLM_RESULT', 2000, true, NULL, '["e1"]', '["t"]', 'the output'),
   ('3a0c9a5e-0000-4000-8000-0000000000b5', '3a0c9a5e-0000-4000-8000-000000000005', NULL, 'LLM_RESULT', 1500, true, NULL, '[]', '[]', NULL),
-  ('3a0c9a5e-0000-4000-8000-0000000000b6', '3a0c9a5e-0000-4000-8000-000000000005', NULL, 'LLM_RESULT', 1900, true, NULL, '[]', '[]', NULL);
+  ('3a0c9a5e-0000-4000-8000-0000000000b6', '3a0c9a5e-0000-4000-8000-000000000005', NULL, 'LLM_RESULT', 1900, true, NULL, '[]', '[]', NULL),
+  ('3a0c9a5e-0000-4000-8000-0000000000b7', '3a0c9a5e-0000-4000-8000-000000000007', NULL, 'LLM_RESULT', 1900, true, 'minio://bloom-artifacts/artifacts/b7', '[]', '[]', NULL),
+  ('3a0c9a5e-0000-4000-8000-0000000000b8', '3a0c9a5e-0000-4000-8000-000000000007', 'job', 'REPORT', 1901, true, 'minio://bloom-artifacts/artifacts/b8', '["e2"]', '[]', NULL);
 INSERT INTO llm_results VALUES
   ('3a0c9a5e-0000-4000-8000-0000000000c1', '3a0c9a5e-0000-4000-8000-000000000001', 'worker-01', 'success', 'the output', '3a0c9a5e-0000-4000-8000-0000000000b1', NULL, '{"duration_ms":500,"tokens_used":42}', 2000),
   ('3a0c9a5e-0000-4000-8000-0000000000c5', '3a0c9a5e-0000-4000-8000-000000000005', 'worker-01', 'error', NULL, '3a0c9a5e-0000-4000-8000-0000000000b5', 'first', '{"duration_ms":1}', 1500),
-  ('3a0c9a5e-0000-4000-8000-0000000000c6', '3a0c9a5e-0000-4000-8000-000000000005', 'worker-01', 'error', NULL, '3a0c9a5e-0000-4000-8000-0000000000b6', 'second', '{"duration_ms":2}', 1900);
+  ('3a0c9a5e-0000-4000-8000-0000000000c6', '3a0c9a5e-0000-4000-8000-000000000005', 'worker-01', 'error', NULL, '3a0c9a5e-0000-4000-8000-0000000000b6', 'second', '{"duration_ms":2}', 1900),
+  ('3a0c9a5e-0000-4000-8000-0000000000c7', '3a0c9a5e-0000-4000-8000-000000000007', 'worker-01', 'success', 'kept in the result', '3a0c9a5e-0000-4000-8000-0000000000b7', NULL, '{"duration_ms":3}', 1955);
 INSERT INTO audit_logs VALUES
   ('3a0c9a5e-0000-4000-8000-0000000000d1', 1000, 'task_created', 'llm_task', '3a0c9a5e-0000-4000-8000-000000000001', 'api', 'Task created'),
   ('3a0c9a5e-0000-4000-8000-0000000000d2', 1600, 'task_created', 'llm_task', 'not-a-uuid', 'api', 'Task created'),
