@@ -80,6 +80,15 @@ type Worker struct {
 	RuntimeDrain  bool         `json:"runtime_drain" doc:"Drained at the runtime; undrain it there"`
 	Agents        []string     `json:"agents" nullable:"false" doc:"The agents that its claude had when it registered: the values for agent_slug"`
 	ControlDrain  bool         `json:"membridge_drain" doc:"Drained at membridge, as last reported; undrain it there"`
+
+	// Contact is the last contact of its own process, Unix milliseconds; 0 when there was none.
+	Contact int64 `json:"-"`
+}
+
+// Claims reports whether the worker's own process is in contact with the runtime. An agent that
+// only membridge reports is online, but claims no tasks.
+func (w Worker) Claims() bool {
+	return w.Contact > 0 && w.LastHeartbeat != nil && *w.LastHeartbeat-w.Contact < OfflineAfter.Milliseconds()
 }
 
 // WorkerSpec is a worker's registration.

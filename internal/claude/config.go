@@ -118,6 +118,8 @@ type Config struct {
 	MaxFiles     int
 	MaxFileBytes int64
 
+	project string // CLAUDE_PROJECT_ID, for hooks: the agent of the task
+
 	Clock bloom.Clock  // nil means the system clock
 	Log   *slog.Logger // nil means slog.Default()
 }

@@ -48,6 +48,9 @@ func (c Config) environment() []string {
 			env = append(env, pair)
 		}
 	}
+	if c.project != "" && lookup(env, "CLAUDE_PROJECT_ID") == "" {
+		env = append(env, "CLAUDE_PROJECT_ID="+c.project)
+	}
 	env = append(env, "CLAUDE_CODE_MAX_RETRIES="+strconv.Itoa(c.MaxRetries))
 	// A worker's claude must not replace itself between two tasks.
 	return append(env, "DISABLE_AUTOUPDATER=1")

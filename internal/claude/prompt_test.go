@@ -52,6 +52,9 @@ func TestTheEnvironmentIsAnAllowList(t *testing.T) {
 	if run.Completion.Output == nil || !strings.Contains(*run.Completion.Output, "NAMED=let-through") {
 		t.Fatalf("run = %s, want the named variable", show(run))
 	}
+	if !strings.Contains(*run.Completion.Output, "CLAUDE_PROJECT_ID=nobody\n") { // the task's agent, for hooks
+		t.Errorf("the run's project is not its agent:\n%s", *run.Completion.Output)
+	}
 	if strings.Contains(*run.Completion.Output, "canary-secret") {
 		t.Errorf("a secret reached the tools:\n%s", *run.Completion.Output)
 	}

@@ -14,6 +14,7 @@ func (t *taskRun) open(ctx context.Context, path string) (_ session, resumes boo
 		config: t.config, path: path, workdir: t.workdir, budget: t.task.Policy.Budget,
 		meter: &t.meter, meterMu: &t.meterMu, emit: t.emit,
 	}
+	s.config.project = t.task.AgentSlug
 	saved, err := t.runner.sessions.load(t.task.ContextID)
 	if err != nil {
 		t.config.Log.Error("the session of a context cannot be read", "context_id", t.task.ContextID, "error", err)

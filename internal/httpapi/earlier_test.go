@@ -13,30 +13,65 @@ import (
 func TestATaskIsDispatched(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
-	task := r.task("")
 	type dispatched struct {
 		Dispatched *bool   `json:"dispatched"`
 		TaskID     string  `json:"task_id"`
 		WorkerID   *string `json:"worker_id"`
 		LeaseID    *string `json:"lease_id"`
 	}
-	var d dispatched
-	for _, body := range []string{"", "{}", `{"worker_id":"w"}`} {
-		d = dispatched{}
-		a := r.call(200, &d, "POST", "/llm-tasks/"+task.ID+"/dispatch", body)
-		if d.Dispatched == nil || !*d.Dispatched || d.TaskID != task.ID || d.WorkerID != nil || d.LeaseID != nil ||
-			!strings.Contains(string(a.body), `"worker_id":null,"lease_id":null`) {
-			t.Fatalf("while it waits: %s", a.body)
+	dispatch := func(task bloom.Task, body string) (d dispatched) {
+		t.Helper()
+		r.call(200, &d, "POST", "/llm-tasks/"+task.ID+"/dispatch", body)
+		if d.Dispatched == nil || !*d.Dispatched || d.TaskID != task.ID {
+			t.Fatalf("%s: %+v", body, d)
+		}
+		return d
+	}
+	refused := func(task bloom.Task, status int, code, body, why string) {
+		t.Helper()
+		a := r.fails(status, code, "POST", "/llm-tasks/"+task.ID+"/dispatch", body)
+		if !strings.Contains(a.Message, why) {
+			t.Errorf("%s: %q does not say %q", body, a.Message, why)
 		}
 	}
-	r.worker("w", 1)
-	l := r.lease(task.ID)
-	r.call(200, &d, "POST", "/llm-tasks/"+task.ID+"/dispatch", "")
-	if d.WorkerID == nil || *d.WorkerID != "w" || d.LeaseID == nil || *d.LeaseID != l.Lease.ID {
-		t.Fatalf("while it is held: %+v", d)
+	task := r.task("")
+	refused(task, 503, "no_worker", "", "No worker is registered")
+	// An agent that membridge or an earlier client registered is online, and claims nothing.
+	r.worker("agent", 1)
+	refused(task, 503, "no_worker", "{}", "run bloom worker")
+	refused(task, 503, "no_worker", `{"worker_id":"agent"}`, "agent does not claim tasks")
+	refused(task, 404, "not_found", `{"worker_id":"nobody"}`, "")
+	held := r.task("")
+	r.call(201, nil, "POST", "/llm-tasks/"+held.ID+"/lease", `{"worker_id":"agent"}`)
+	refused(held, 503, "no_worker", "{}", "agent does not claim tasks")
+	r.call(200, nil, "POST", "/llm-tasks/"+held.ID+"/heartbeat", "") // somebody runs it
+	if d := dispatch(held, ""); d.WorkerID == nil || *d.WorkerID != "agent" {
+		t.Errorf("while it is running: %+v", d)
 	}
+
+	r.worker("w", 1)
+	r.call(200, nil, "POST", "/workers/w/claim", `{"instance_id":"w-1","max":0}`)
+	for _, body := range []string{"", "{}", `{"worker_id":null,"lease_id":"x"}`} {
+		if d := dispatch(task, body); d.WorkerID != nil || d.LeaseID != nil {
+			t.Errorf("while it waits: %+v", d)
+		}
+	}
+	refused(r.task(`,"labels":["gpu"]`), 503, "no_worker", "", "gpu")
+	d := dispatch(task, `{"worker_id":"w"}`)
+	var now bloom.Task
+	r.call(200, &now, "GET", "/llm-tasks/"+task.ID, "")
+	if d.WorkerID == nil || *d.WorkerID != "w" || d.LeaseID == nil || now.Status != bloom.TaskLeased || *now.LeaseID != *d.LeaseID {
+		t.Fatalf("for a worker: %+v, %+v", d, now)
+	}
+	if again := dispatch(task, `{"worker_id":"w"}`); *again.LeaseID != *d.LeaseID {
+		t.Errorf("again: %+v", again)
+	}
+	refused(task, 409, "conflict", `{"worker_id":"agent"}`, "held by worker w")
+	other := r.task("")
+	refused(other, 503, "no_worker", `{"worker_id":"w"}`, "No available worker") // it has no free slot
+	dispatch(other, "")                                                          // and will
 	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/complete", `{"status":"success","output":""}`)
-	r.fails(409, "conflict", "POST", "/llm-tasks/"+task.ID+"/dispatch", "")
+	refused(task, 409, "conflict", "", "completed")
 	r.fails(404, "not_found", "POST", "/llm-tasks/00000000-0000-7000-8000-000000000000/dispatch", "")
 }
 

@@ -38,7 +38,7 @@ func (s *Server) taskRoutes() {
 		func(ctx context.Context, c *call, in *pathID) (*reply[bloom.Task], error) {
 			return taskReply(s.svc.Cancel(ctx, in.ID, c.caller.Name))
 		})
-	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/dispatch", id: "dispatch-task", summary: "Report which worker runs a task", tag: "tasks"}, s.dispatchTask)
+	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/dispatch", id: "dispatch-task", summary: "Make sure that a worker can run a task", tag: "tasks", body: dispatchBody{}}, s.dispatchTask)
 	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/requeue", id: "requeue-task", summary: "Put a failed, dead or cancelled task back in the queue", tag: "tasks"},
 		func(ctx context.Context, c *call, in *pathID) (*reply[bloom.Task], error) {
 			return taskReply(s.svc.Requeue(ctx, in.ID, c.caller.Name))
@@ -79,25 +79,32 @@ func (s *Server) createTask(ctx context.Context, c *call, in *createInput) (*rep
 	return &reply[bloom.Task]{http.StatusCreated, task}, err
 }
 
+// dispatchBody names the worker that a task is for.
+type dispatchBody struct {
+	WorkerID *string `json:"worker_id,omitempty" required:"false" nullable:"true" maxLength:"128" doc:"The worker to lease the task to; absent: any"`
+}
+
 // dispatched is the response of dispatchTask.
 type dispatched struct {
-	Dispatched bool    `json:"dispatched" doc:"Always true: workers pull tasks"`
+	Dispatched bool    `json:"dispatched" doc:"Always true; if no worker can run the task, the response is 503"`
 	TaskID     string  `json:"task_id" format:"uuid"`
 	WorkerID   *string `json:"worker_id" doc:"The worker that holds the task; null while it waits"`
 	LeaseID    *string `json:"lease_id" doc:"Its lease; null while it waits"`
 }
 
 // dispatchTask is a compatibility route for clients of the earlier implementation, which
-// pushed tasks to workers. It only reports where the task is.
-func (s *Server) dispatchTask(ctx context.Context, _ *call, in *pathID) (*reply[dispatched], error) {
-	t, err := s.svc.Task(ctx, in.ID)
-	if err != nil {
+// pushed tasks to workers.
+func (s *Server) dispatchTask(ctx context.Context, c *call, in *pathID) (*reply[dispatched], error) {
+	var b dispatchBody
+	if err := s.decode(c, limitBody, &b); err != nil {
 		return nil, err
 	}
-	if t.Status.Terminal() {
-		return nil, bloom.Conflict("Task status is '%s' and cannot be dispatched any more", t.Status)
+	var worker string
+	if b.WorkerID != nil {
+		worker = *b.WorkerID
 	}
-	return &reply[dispatched]{http.StatusOK, dispatched{true, t.ID, t.WorkerID, t.LeaseID}}, nil
+	t, err := s.svc.Dispatch(ctx, bloom.LeaseRequest{TaskID: in.ID, WorkerID: worker, Actor: c.caller.Name})
+	return &reply[dispatched]{http.StatusOK, dispatched{true, t.ID, t.WorkerID, t.LeaseID}}, err
 }
 
 func (s *Server) listTasks(ctx context.Context, c *call, in *taskFilter) (*page[bloom.Task], error) {

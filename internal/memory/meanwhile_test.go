@@ -24,6 +24,7 @@ func TestMeanwhile(t *testing.T) {
 		"a push does not remove the upload of the next one":         nextUpload,
 		"the doctor removes no memory that was pushed meanwhile":    doctorMeanwhile,
 		"a first pull spares what the plugin creates meanwhile":     createdMeanwhile,
+		"a first pull spares the log of a plugin that has begun":    begunMeanwhile,
 		"a first pull does not apply an earlier database's log":     leftoverLog,
 		"a plugin that has an empty database open sees the new one": emptyDatabase,
 		"a new primary spares what the plugin writes meanwhile":     writtenMeanwhile,
@@ -168,6 +169,27 @@ func createdMeanwhile(t *testing.T, c objects.Config) {
 	if out.Backup == "" || !out.LocalAhead && out.Observations != 1 {
 		t.Errorf("pulled %+v", out)
 	}
+}
+
+// begunMeanwhile has the plugin create its database and its log when the pull has found none.
+func begunMeanwhile(t *testing.T, c objects.Config) {
+	b := open(t, c)
+	one := newNode(t, b, "one")
+	one.write("a")
+	one.push()
+	var two *node
+	two = newNode(t, b, "two", at("no database", func() {
+		if _, err := os.Stat(two.DB); err != nil {
+			two.write("mine")
+		}
+	}))
+	if out, err := two.Pull(t.Context()); err == nil {
+		t.Errorf("pulled %+v", out)
+	}
+	if log, err := os.Stat(two.DB + "-wal"); err != nil || log.Size() == 0 {
+		t.Errorf("the plugin's log is gone: %v", err)
+	}
+	two.want("mine")
 }
 
 func emptyDatabase(t *testing.T, c objects.Config) {

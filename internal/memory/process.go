@@ -114,8 +114,9 @@ func (p *Project) lockFile() (id string, unlock func()) {
 }
 
 // dead reports whether the push that holds the lock is known to be dead: it ran on this
-// node, and the machine was restarted since, or this process has locked its file. Also a push
-// in another container, whose processes cannot be seen, unlocks the file when it is killed.
+// node, and the machine was restarted since, or this process has locked its file. Even a push
+// in another container, whose processes cannot be seen, unlocks the file when it is killed. The
+// earlier script, whose locks have no nonce, never removes its own.
 func (p *Project) dead(l Lock, file string) bool {
 	if l.Timestamp == 0 || l.Holder != p.Node {
 		return false
@@ -124,7 +125,7 @@ func (p *Project) dead(l Lock, file string) bool {
 	if l.Boot == "" { // an earlier version
 		restarted = time.Unix(l.Timestamp, 0).Before(p.bootTime())
 	}
-	return restarted || file != "" && l.File == file
+	return restarted || l.Nonce == "" || file != "" && l.File == file
 }
 
 // stale reports whether the lock is no longer valid: its push is dead or has ended, it is too

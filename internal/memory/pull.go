@@ -199,20 +199,53 @@ func hashOf(r io.Reader, to io.Writer) (string, error) {
 
 // create moves a file to the database's path. It fails with fs.ErrExist if there is a file.
 func (p *Project) create(from string) error {
-	if !exists(p.DB) {
-		if err := p.removeLogs(); err != nil {
+	for _, log := range p.logs() {
+		if err := p.removeLeftover(log); err != nil {
 			return err
 		}
 	}
+	p.Point("old logs removed")
 	err := os.Link(from, p.DB)
-	if err != nil && !errors.Is(err, fs.ErrExist) && !exists(p.DB) {
-		return p.install(from) // the file system has no links
+	if err != nil && !errors.Is(err, fs.ErrExist) && !present(p.DB) {
+		err = os.Rename(from, p.DB) // the file system has no links
 	}
 	if err != nil {
 		return err
 	}
 	p.Point("renamed")
 	return durable.SyncDir(filepath.Dir(p.DB))
+}
+
+// removeLeftover removes a log of an earlier database. The plugin creates its database before its
+// logs, so if there is a database once the log is out of the way, the log may be the plugin's: it is
+// put back, and removeLeftover fails with fs.ErrExist.
+func (p *Project) removeLeftover(log string) error {
+	if present(p.DB) {
+		return fs.ErrExist
+	}
+	p.Point("no database")
+	aside, err := p.temporary("log")
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(log, aside); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return errors.Join(err, os.Remove(aside))
+	}
+	if !present(p.DB) {
+		return os.Remove(aside)
+	}
+	if !present(log) {
+		err = os.Rename(aside, log)
+	}
+	return errors.Join(fs.ErrExist, err)
+}
+
+func present(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // install moves a file to the database's path, where there is no intact database.
@@ -227,9 +260,11 @@ func (p *Project) install(from string) error {
 	return durable.SyncDir(filepath.Dir(p.DB))
 }
 
+func (p *Project) logs() []string { return []string{p.DB + "-wal", p.DB + "-shm", p.DB + "-journal"} }
+
 // removeLogs removes the logs of an earlier database: SQLite would apply them to the next one.
 func (p *Project) removeLogs() error {
-	for _, leftover := range []string{p.DB + "-wal", p.DB + "-shm", p.DB + "-journal"} {
+	for _, leftover := range p.logs() {
 		if err := os.Remove(leftover); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -132,7 +132,9 @@ func restartedMachine(t *testing.T, c objects.Config) {
 	lock(`{"hostname":"one","timestamp":%d}`, 20*365*24*time.Hour) // of an earlier version
 	one.push()
 	var locked *memory.LockedError
-	for _, other := range []string{`{"hostname":"two","timestamp":%d,"nonce":"x","boot":"earlier"}`, `{"hostname":"one","timestamp":%d}`} {
+	lock(`{"hostname":"one","timestamp":%d}`, 0) // of the earlier script, which never removes its own
+	one.push()
+	for _, other := range []string{`{"hostname":"two","timestamp":%d,"nonce":"x","boot":"earlier"}`, `{"hostname":"two","timestamp":%d}`} {
 		lock(other, 0)
 		if _, err := one.Push(t.Context()); !errors.As(err, &locked) {
 			t.Errorf("beside %s: %v", other, err)

@@ -153,6 +153,7 @@ func publicWorkers(known []lifecycle.KnownWorker) []bloom.Worker {
 	workers := make([]bloom.Worker, len(known))
 	for i := range known {
 		workers[i] = known[i].Worker
+		workers[i].Contact = known[i].InstanceSeen
 	}
 	return workers
 }

@@ -1,0 +1,77 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// Dispatch makes sure that a worker runs a task, for clients that push tasks to workers: it leases
+// the task to the named worker, or without a name only checks that a worker will claim it. If no
+// worker can, it returns an error with the reason.
+func (s *Service) Dispatch(ctx context.Context, r bloom.LeaseRequest) (bloom.Task, error) {
+	r.WorkerID = bloom.CleanText(r.WorkerID)
+	t, err := s.Task(ctx, r.TaskID)
+	switch {
+	case err != nil:
+		return t, err
+	case t.Status.Terminal():
+		return t, bloom.Conflict("Task status is '%s' and cannot be dispatched any more", t.Status)
+	case t.WorkerID != nil && r.WorkerID != "" && r.WorkerID != *t.WorkerID:
+		return t, bloom.Conflict("The task is held by worker %s, not by %s", *t.WorkerID, r.WorkerID)
+	case t.Status == bloom.TaskRunning:
+		return t, nil
+	case t.WorkerID != nil:
+		_, err := s.claiming(ctx, *t.WorkerID)
+		return t, err
+	case r.WorkerID == "":
+		return t, s.claimable(ctx, t)
+	}
+	if _, err := s.claiming(ctx, r.WorkerID); err != nil {
+		return t, err
+	}
+	lease, _, err := s.Lease(ctx, r)
+	t.WorkerID, t.LeaseID = &lease.WorkerID, &lease.ID
+	return t, err
+}
+
+// claiming returns a worker that claims tasks, or why it does not.
+func (s *Service) claiming(ctx context.Context, id string) (bloom.Worker, error) {
+	workers, err := s.store.Workers(ctx)
+	if err != nil {
+		return bloom.Worker{}, err
+	}
+	i := slices.IndexFunc(workers, func(w bloom.Worker) bool { return w.ID == id })
+	switch {
+	case i < 0:
+		return bloom.Worker{}, bloom.ErrWorkerNotFound
+	case !workers[i].Claims():
+		return workers[i], cannotRun("Worker " + id + " does not claim tasks: run bloom worker on it; an agent that only membridge knows runs none")
+	}
+	return workers[i], nil
+}
+
+// claimable returns an error unless a worker that claims tasks will take the task by itself, perhaps
+// only after others.
+func (s *Service) claimable(ctx context.Context, t bloom.Task) error {
+	workers, err := s.store.Workers(ctx)
+	if err != nil {
+		return err
+	}
+	claim := slices.DeleteFunc(slices.Clone(workers), func(w bloom.Worker) bool { return !w.Claims() })
+	if len(claim) == 0 && slices.ContainsFunc(workers, func(w bloom.Worker) bool { return w.Status == bloom.WorkerOnline }) {
+		return cannotRun("No online worker claims tasks: run bloom worker on each node; agents that only membridge knows run none")
+	}
+	if len(claim) == 0 {
+		claim = workers
+	}
+	if w, stuck := noWorkerFor(t.Labels, claim); stuck && w.Reason != bloom.WaitFull {
+		return cannotRun(w.Sentence)
+	}
+	return nil
+}
+
+func cannotRun(why string) error {
+	return &bloom.Error{Kind: bloom.KindUnavailable, Code: bloom.CodeNoWorker, Message: why}
+}
