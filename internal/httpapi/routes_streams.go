@@ -16,9 +16,10 @@ import (
 )
 
 type streamInput struct {
-	ID    string `path:"id"`
-	Last  string `header:"Last-Event-ID" doc:"Number of the last event received; the stream continues after it"`
-	After string `query:"after" doc:"The same as a query parameter"`
+	ID     string `path:"id"`
+	Last   string `header:"Last-Event-ID" doc:"Number of the last event received; the stream continues after it"`
+	After  string `query:"after" doc:"The same as a query parameter"`
+	Follow bool   `query:"follow" default:"true" doc:"false ends the response after the events that exist"`
 }
 
 func (s *Server) streamRoutes() {
@@ -55,14 +56,18 @@ func (s *Server) taskEvents(ctx context.Context, c *call, in *streamInput) (*hum
 			return
 		}
 		out := s.openStream(c.w, lines)
-		s.copyStream(ctx, c, stream, out)
+		s.copyStream(ctx, c, stream, out, in.Follow)
 	})
 }
 
-func (s *Server) copyStream(ctx context.Context, c *call, stream *dispatch.Stream, out *streamWriter) {
+func (s *Server) copyStream(ctx context.Context, c *call, stream *dispatch.Stream, out *streamWriter, follow bool) {
 	stream.Admit = func(ctx context.Context) error { return s.reserve(ctx, c, dispatch.StreamPageBytes) }
+	idle := heartbeatEvery
+	if !follow {
+		idle = 0
+	}
 	for {
-		events, done, err := stream.Next(ctx, heartbeatEvery)
+		events, done, err := stream.Next(ctx, idle)
 		c.answered(bytesOf(events))
 		switch {
 		case ctx.Err() != nil:
@@ -70,7 +75,7 @@ func (s *Server) copyStream(ctx context.Context, c *call, stream *dispatch.Strea
 		case err != nil:
 			s.log.WarnContext(ctx, "reading a task's stream failed", "request_id", c.id, "error", err)
 			panic(http.ErrAbortHandler) // the reader reconnects with its last id
-		case done:
+		case done, len(events) == 0 && !follow:
 			return
 		case len(events) == 0:
 			err = out.alive()

@@ -119,6 +119,23 @@ func TestATasksStreamIsFollowedLiveAndResumed(t *testing.T) {
 	r.fails(400, "invalid_request", "GET", path, "", "Last-Event-ID", "x")
 }
 
+func TestAStreamThatIsNotFollowedEndsWithTheEventsThatExist(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	task := r.task("")
+	path := "/llm-tasks/" + task.ID + "/events?follow=false"
+	s := r.stream(t, path)
+	if diff := cmp.Diff([]string{"created"}, s.types(1)); diff != "" {
+		t.Fatal(diff)
+	}
+	if f, ok := s.next(); ok {
+		t.Fatalf("after the last event comes %+v", f)
+	}
+	if f, ok := r.stream(t, path+"&after=1").next(); ok {
+		t.Fatalf("after the last event comes %+v", f)
+	}
+}
+
 func TestARequeuedTasksStreamGoesOn(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)

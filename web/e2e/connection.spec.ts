@@ -62,13 +62,18 @@ test('a tab whose sign-in ended asks for no changes until there is one again', a
   try {
     await own.startServer(key)
     await page.clock.install()
+    // What a tab asks for is seen only if it does so itself, as in browsers without shared workers.
+    await page.addInitScript(() => Reflect.deleteProperty(globalThis, 'SharedWorker'))
     let asked = 0
     page.on('request', (request) => {
       if (request.url().endsWith('/api/runtime/events')) asked++
     })
+    const refused: string[] = []
+    page.on('response', (response) => response.status() === 401 && refused.push(response.url()))
     await page.goto(own.url)
     await signIn(page)
     await expect(live(page)).toBeVisible()
+    expect(refused, 'asked before there was a sign-in').toEqual([])
     // The session ends elsewhere, and the stream with the server.
     await context.request.delete(`${own.url}/api/runtime/session`)
     await own.stopServer()

@@ -1,5 +1,8 @@
 import createClient, { type Middleware } from 'openapi-fetch'
+import { ApiError, failureOf } from './failure'
 import type { components, paths } from './schema'
+
+export { ApiError, type FieldProblem, failureOf, signedOut } from './failure'
 
 type Schemas = components['schemas']
 export type Task = Schemas['Task']
@@ -23,30 +26,6 @@ export type CreatedKey = Schemas['CreatedKey']
 export type KeySpec = Schemas['KeySpec']
 export type KeyRole = KeySpec['role']
 
-export interface FieldProblem {
-  field: string
-  message: string
-}
-
-/** A refusal by the server, or no answer at all (status 0). */
-export class ApiError extends Error {
-  override name = 'ApiError'
-  constructor(
-    message: string,
-    readonly status: number,
-    readonly code: string,
-    readonly details: FieldProblem[] = [],
-    readonly requestId = '',
-  ) {
-    super(message)
-  }
-  get offline() {
-    return this.status === 0
-  }
-}
-
-export const signedOut = new EventTarget()
-
 const refuse: Middleware = {
   async onResponse({ response, schemaPath }) {
     if (response.ok || (schemaPath === '/api/runtime/health' && (await isHealth(response)))) return
@@ -65,21 +44,6 @@ async function isHealth(response: Response) {
     .json()
     .catch(() => null)
   return response.status === 503 && body?.status === 'degraded'
-}
-
-/** What a refusing answer says. Anything that is not ours (a proxy's page, say) counts as unreachable. */
-export async function failureOf(response: Response): Promise<ApiError> {
-  let body: Partial<Schemas['Failure']> = {}
-  try {
-    body = await response.clone().json()
-  } catch {
-    // not ours
-  }
-  if (typeof body.error !== 'string' || typeof body.code !== 'string') {
-    return new ApiError('', 0, 'unreachable')
-  }
-  if (response.status === 401) signedOut.dispatchEvent(new Event('signed-out'))
-  return new ApiError(body.error, response.status, body.code, body.details ?? [], body.request_id ?? '')
 }
 
 /** Milliseconds that an answer may take to begin: a server that hangs or is cut off never refuses. */

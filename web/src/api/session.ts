@@ -1,4 +1,4 @@
-import { queryOptions, useQuery } from '@tanstack/react-query'
+import { type QueryClient, queryOptions, useQuery } from '@tanstack/react-query'
 import { api, data } from './client'
 
 export const session = queryOptions({
@@ -7,6 +7,12 @@ export const session = queryOptions({
   // A session that is used does not run out.
   refetchInterval: 30 * 60_000,
 })
+
+/** Whether the server has said that it wants a sign-in first. */
+export function needsSignIn(client: QueryClient): boolean {
+  const known = client.getQueryData(session.queryKey)
+  return known?.auth === 'keys' && known.role === ''
+}
 
 /** Whether this person's key only reads: what it may not change is not offered. False until it is known. */
 export function useReadsOnly(): boolean {

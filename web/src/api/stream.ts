@@ -1,4 +1,4 @@
-import { ApiError, failureOf } from './client'
+import { ApiError, failureOf } from './failure'
 
 /** Milliseconds without a byte after which a stream is taken for dead: the server sends a heartbeat every 15 s. */
 export const silenceLimit = 40_000

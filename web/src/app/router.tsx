@@ -1,7 +1,9 @@
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router'
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from '@tanstack/react-router'
 import { isTaskStatus, type TaskStatus } from '@/api/client'
+import { needsSignIn } from '@/api/session'
 import { NotFound } from './not-found'
 import { PageFailure } from './page-failure'
+import { queryClient } from './query-client'
 import { Shell } from './shell'
 import { isView, type TaskView } from './task-views'
 
@@ -16,7 +18,10 @@ const root = createRootRoute({
   component: Shell,
   notFoundComponent: NotFound,
   beforeLoad: async ({ location: to, preload }) => {
-    if (preload || isReference(to.pathname) === loadedAsReference) return
+    if (preload) return
+    if (to.pathname !== '/sign-in' && needsSignIn(queryClient))
+      throw redirect({ to: '/sign-in', search: { to: to.href }, replace: true })
+    if (isReference(to.pathname) === loadedAsReference) return
     location.assign(to.href)
     await new Promise(() => undefined) // the page goes
   },

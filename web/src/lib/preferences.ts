@@ -76,6 +76,9 @@ export const localeOf = (language: string) =>
 
 /** Whether this browser shows a notification when a task ends. */
 export const wantsNotifications = () => read('notify') === 'yes'
+/** Whether it wants to and may. */
+export const notifies = () =>
+  wantsNotifications() && 'Notification' in globalThis && Notification.permission === 'granted'
 export const rememberNotifications = (on: boolean) => write('notify', on ? 'yes' : null)
 
 export const rememberLanguage = (language: Language) => write('language', language)

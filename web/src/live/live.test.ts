@@ -66,6 +66,48 @@ it('does not ask again without a sign-in until there is one', async () => {
   expect(streams, 'a stream that is there stays').toHaveLength(1)
 })
 
+it('ends its stream when the page is left or long hidden, and begins a new one when it is shown', async () => {
+  const { streams } = fakeStreams()
+  live.start()
+  await settled()
+  const missed = vi.fn()
+  const stop = live.subscribe(({ kind }) => kind === 'missed' && missed())
+  live.start(() => true)
+  let hidden = false
+  vi.spyOn(document, 'hidden', 'get').mockImplementation(() => hidden)
+  const show = (shown: boolean) => {
+    hidden = !shown
+    document.dispatchEvent(new Event('visibilitychange'))
+  }
+  show(false)
+  await vi.advanceTimersByTimeAsync(10_000)
+  show(true)
+  await settled()
+  expect(streams.at(-1)?.signal.aborted, 'a short look at another tab').toBe(false)
+  const before = streams.length
+  show(false)
+  for (let minute = 0; minute < 6; minute++) {
+    streams.at(-1)?.write(': alive\n\n')
+    await vi.advanceTimersByTimeAsync(30_000)
+    streams.at(-1)?.write(': alive\n\n')
+    await vi.advanceTimersByTimeAsync(30_000)
+  }
+  expect(streams.at(-1)?.signal.aborted).toBe(true)
+  expect(missed).not.toHaveBeenCalled()
+  show(true)
+  await settled()
+  expect(streams).toHaveLength(before + 1)
+  expect(live.state).toBe('live')
+  expect(missed, 'what changed meanwhile is read').toHaveBeenCalledTimes(1)
+  dispatchEvent(new Event('pagehide'))
+  expect(streams.at(-1)?.signal.aborted).toBe(true)
+  dispatchEvent(new Event('pageshow'))
+  await settled()
+  expect(streams).toHaveLength(before + 2)
+  expect(missed).toHaveBeenCalledTimes(2)
+  stop()
+})
+
 it('reads a list to its end however often it changes, and leaves a slow server as long alone', async () => {
   const { streams } = fakeStreams()
   live.start()

@@ -1,90 +1,108 @@
 import { hashKey, type QueryClient } from '@tanstack/react-query'
 import { useEffect, useSyncExternalStore } from 'react'
-import { ApiError } from '@/api/client'
+import { signedOut } from '@/api/client'
 import { idle, keys, problems, taskLists } from '@/api/queries'
 import { recentTasks } from '@/api/recent'
 import { session } from '@/api/session'
-import { readStream } from '@/api/stream'
+import { notifies } from '@/lib/preferences'
+import { type Change, type LiveState, type News, type Order, Source } from './source'
 
-/** One entry of the server's stream of changes. */
-export interface Change {
-  kind: 'task' | 'events' | 'worker' | 'settings' | 'missed'
-  task_id?: string
-  worker_id?: string
-  status?: string
+export type { Change, LiveState } from './source'
+
+/** Milliseconds after which a hidden tab wants no changes any more, unless it shows notifications of them. */
+const hiddenFor = 5 * 60_000
+
+/** All tabs share a worker with one stream. Where there is none, or it does not load, the tab has a stream of its own. */
+function connect(take: (news: News) => void): (order: Order) => void {
+  let own: Source | undefined
+  const alone = (order: Order) => {
+    own ??= new Source(take)
+    own[order]()
+  }
+  if (!('SharedWorker' in globalThis)) return alone
+  const worker = new SharedWorker(new URL('./shared.ts', import.meta.url), { type: 'module' })
+  let last: Order = 'stop'
+  let broken = false
+  worker.port.onmessage = ({ data }) => take(data as News)
+  worker.onerror = () => {
+    broken = true
+    alone(last)
+  }
+  return (order) => {
+    last = order
+    if (broken) alone(order)
+    else worker.port.postMessage(order)
+  }
 }
 
-export type LiveState = 'connecting' | 'live' | 'reconnecting'
-
 /**
- * The tab's one connection for changes. A change is a hint: whoever hears of one
- * reads again. After a gap everything that is shown is read again. It is read
- * with fetch, since an EventSource gives up for good at a proxy's error page.
+ * The tab's part of the stream of changes. A change is a hint: whoever hears of one reads
+ * again. After a gap everything that is shown is read again.
  */
 class Live {
   state: LiveState = 'connecting'
-  private stop: AbortController | null = null
   /** The server wanted a sign-in; until then it is not asked again. */
   private signedOut = false
+  /** The tab is left or was hidden for long, and has no stream until it is shown again. */
+  private away = false
+  private order: ((order: Order) => void) | undefined
   /** Whether something was read that may have changed before the stream began. */
   private readBefore = () => false
   private readonly onState = new Set<() => void>()
   private readonly onChange = new Set<(change: Change) => void>()
 
-  /** Begins, or begins anew in another session. */
-  start(readBefore = this.readBefore) {
-    this.readBefore = readBefore
-    this.stop?.abort()
-    this.stop = new AbortController()
-    this.signedOut = false
-    void this.run(this.stop.signal)
+  /** Begins with the page, or begins anew in another session. */
+  start(readBefore?: () => boolean, signedOut = false) {
+    if (readBefore) this.readBefore = readBefore
+    this.signedOut = signedOut
+    if (!this.order) {
+      this.order = connect((news) => this.take(news))
+      this.watchPage()
+    }
+    if (!signedOut) this.order(readBefore ? 'start' : 'restart')
   }
 
   /** Begins anew if the sign-in ran out: it may have been renewed in another tab. */
   signedIn() {
-    if (this.signedOut) this.start()
+    if (!this.signedOut) return
+    this.signedOut = false
+    this.order?.('start')
   }
 
-  private async run(signal: AbortSignal) {
-    for (let tries = 0; !signal.aborted; tries++) {
-      let refused = false
-      try {
-        await this.read(signal, () => {
-          tries = 0
-        })
-      } catch (error) {
-        // The server is away or refuses; either may pass, but without a sign-in nothing changes.
-        refused = error instanceof ApiError && error.status === 401
-      }
-      if (signal.aborted) return
-      this.become('reconnecting')
-      this.signedOut = refused
-      if (refused) return
-      await new Promise((resolve) => setTimeout(resolve, Math.min(300 * 2 ** tries, 3000)))
+  /** A browser keeps pages that were left, with their connections. */
+  private watchPage() {
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const leave = () => {
+      this.away = true
+      this.order?.('stop')
+      this.become('connecting')
     }
-  }
-
-  private async read(signal: AbortSignal, opened: () => void) {
-    let rest = ''
-    await readStream('/api/runtime/events', 'text/event-stream', signal, {
-      opened: () => {
-        opened()
-        const gap = this.state === 'reconnecting' || this.readBefore()
-        this.become('live')
-        if (gap) this.publish({ kind: 'missed' })
-      },
-      text: (text) => {
-        const frames = (rest + text).split('\n\n')
-        rest = frames.pop() ?? ''
-        for (const frame of frames) this.take(frame)
-      },
+    const back = () => {
+      clearTimeout(timer)
+      if (!this.away) return
+      this.away = false
+      if (!this.signedOut) this.order?.('start')
+    }
+    addEventListener('pagehide', leave)
+    addEventListener('pageshow', back)
+    document.addEventListener('visibilitychange', () => {
+      if (!document.hidden) back()
+      else if (!notifies()) timer = setTimeout(leave, hiddenFor)
     })
   }
 
-  private take(frame: string) {
-    if (/^event: resync$/m.test(frame)) return this.publish({ kind: 'missed' })
-    const data = /^data: (.*)$/m.exec(frame)?.[1]
-    if (data) this.publish(JSON.parse(data) as Change)
+  private take(news: News) {
+    if ('change' in news) return this.publish(news.change)
+    if (this.away) return
+    if (news.state === 'signed-out') {
+      this.signedOut = true
+      signedOut.dispatchEvent(new Event('signed-out'))
+      return this.become('reconnecting')
+    }
+    const before = this.state
+    this.become(news.state)
+    if (news.state !== 'live' || before === 'live') return
+    if (before === 'reconnecting' || this.readBefore()) this.publish({ kind: 'missed' })
   }
 
   private become(state: LiveState) {
@@ -99,7 +117,9 @@ class Live {
 
   watchState = (listener: () => void) => {
     this.onState.add(listener)
-    return () => this.onState.delete(listener)
+    return () => {
+      this.onState.delete(listener)
+    }
   }
 
   subscribe = (listener: (change: Change) => void) => {

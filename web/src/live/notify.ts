@@ -2,7 +2,7 @@ import i18next from 'i18next'
 import { api, data, type Task } from '@/api/client'
 import { isFinal } from '@/features/task/events'
 import { questionOf } from '@/features/task/question'
-import { wantsNotifications } from '@/lib/preferences'
+import { notifies } from '@/lib/preferences'
 import { live } from './live'
 
 /** Browsers have service workers and notifications on safe addresses only: https, or this machine. */
@@ -28,7 +28,7 @@ export function notifyOfEnds() {
       told.delete(change.task_id) // requeued: its next end is news again
       return
     }
-    if (!document.hidden || !canNotify() || Notification.permission !== 'granted' || !wantsNotifications()) return
+    if (!document.hidden || !canNotify() || !notifies()) return
     if (told.has(change.task_id)) return
     told.add(change.task_id)
     for (const oldest of told) if (told.size > mostTold) told.delete(oldest)

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { live } from '@/live/live'
 import { fakeStreams } from '@/test/stream'
 import { follow, type TaskEvent } from './events'
 
@@ -8,30 +9,59 @@ afterEach(() => {
   vi.unstubAllGlobals()
 })
 
-it('takes a stream without heartbeats for dead, and comes back where it left off', async () => {
+it('reads again with each change of the task, where it left off, and holds no connection meanwhile', async () => {
   const { asked, streams } = fakeStreams()
+  live.start()
   const stop = new AbortController()
   const got: TaskEvent[] = []
   const states: string[] = []
   const sink = { events: (batch: TaskEvent[]) => got.push(...batch), state: (state: string) => states.push(state) }
   const done = follow('a', 0, false, sink, stop.signal)
   await vi.advanceTimersByTimeAsync(0)
-  streams[0]?.write('{"seq":7,"type":"text"}\n')
-  for (let i = 0; i < 10; i++) {
-    await vi.advanceTimersByTimeAsync(15_000)
-    streams[0]?.write('\n')
-    await vi.advanceTimersByTimeAsync(0)
-  }
-  expect(states).toEqual(['live'])
-  await vi.advanceTimersByTimeAsync(45_000)
-  expect(states).toEqual(['live', 'reconnecting', 'live'])
-  expect(asked.mock.calls.map(([address]) => address)).toEqual([
-    '/api/runtime/llm-tasks/a/events?after=0',
-    '/api/runtime/llm-tasks/a/events?after=7',
-  ])
-  streams[1]?.write('{"seq":8,"type":"completed"}\n')
+  streams[1]?.write('{"seq":7,"type":"text"}\n')
+  streams[1]?.end()
+  await vi.advanceTimersByTimeAsync(2000)
+  expect(streams, 'nothing is read while nothing changes').toHaveLength(2)
+  streams[0]?.write('data: {"kind":"task","task_id":"b"}\n\n')
   await vi.advanceTimersByTimeAsync(0)
-  expect(got.map((event) => event.seq)).toEqual([7, 8])
+  expect(streams, 'another task').toHaveLength(2)
+  streams[0]?.write('data: {"kind":"events","task_id":"a"}\n\n')
+  await vi.advanceTimersByTimeAsync(0)
+  streams[0]?.write('data: {"kind":"task","task_id":"a"}\n\n')
+  streams[2]?.write('{"seq":8,"type":"text"}\n')
+  streams[2]?.end()
+  await vi.advanceTimersByTimeAsync(300)
+  streams[3]?.write('{"seq":9,"type":"completed"}\n')
+  streams[3]?.end()
+  await done
+  expect(asked.mock.calls.slice(1).map(([address]) => address.split('?')[1])).toEqual([
+    'after=0&follow=false',
+    'after=7&follow=false',
+    'after=8&follow=false',
+  ])
+  expect(got.map((event) => event.seq)).toEqual([7, 8, 9])
+  expect(states).toEqual(['live', 'ended'])
+  stop.abort()
+})
+
+it('says that the server is away at once, and reads on when it is back', async () => {
+  const { streams } = fakeStreams()
+  live.start()
+  const stop = new AbortController()
+  const states: string[] = []
+  const done = follow('a', 0, false, { events: () => {}, state: (state) => states.push(state) }, stop.signal)
+  await vi.advanceTimersByTimeAsync(0)
+  streams[1]?.end()
+  await vi.advanceTimersByTimeAsync(1000)
+  vi.stubGlobal('fetch', () => Promise.reject(new TypeError('refused')))
+  streams[0]?.end()
+  await vi.advanceTimersByTimeAsync(300)
+  expect(states).toEqual(['live', 'reconnecting'])
+  const back = fakeStreams()
+  await vi.advanceTimersByTimeAsync(10_000)
+  for (const stream of back.streams) stream.end()
+  await vi.advanceTimersByTimeAsync(5000)
+  expect(states.slice(0, 3)).toEqual(['live', 'reconnecting', 'live'])
   stop.abort()
   await done
 })
@@ -41,12 +71,11 @@ it('leaves no listener behind, however often it reconnects', async () => {
   const stop = new AbortController()
   const added = vi.spyOn(stop.signal, 'addEventListener')
   const removed = vi.spyOn(stop.signal, 'removeEventListener')
-  const left = () => added.mock.calls.length - removed.mock.calls.length
+  const subscribed = vi.spyOn(live, 'subscribe')
   const done = follow('a', 0, false, { events: () => {}, state: () => {} }, stop.signal)
   await vi.advanceTimersByTimeAsync(120_000)
-  expect(added.mock.calls.length).toBeGreaterThan(20)
-  expect(left(), 'only the wait that goes on').toBe(1)
+  expect(added.mock.calls.length - removed.mock.calls.length).toBeLessThanOrEqual(2)
+  expect(subscribed).toHaveBeenCalledTimes(1)
   stop.abort()
   await done
-  expect(left()).toBe(0)
 })

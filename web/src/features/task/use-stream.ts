@@ -10,7 +10,7 @@ export interface Stream {
   version: number
 }
 
-/** Follows a task's stream. It goes on when a task that had ended is put back in the queue. */
+/** Follows a task's events. It goes on when a task that had ended is put back in the queue. */
 export function useStream(taskId: string, over: boolean): Stream {
   const box = useRef<{ id: string; conversation: Conversation }>({ id: '', conversation: new Conversation() })
   const [shown, setShown] = useState<{ state: StreamState; error: unknown; version: number }>({
