@@ -70,6 +70,22 @@ Ctrl-C stops everything once running tasks have had time to finish; a second one
 `, p.paint(styleBold, "BLOOM Runtime"), s.URL(), s.URL(), cfg.DataDir, env, thisProgram(), flag, s.URL(), header)
 }
 
+// command returns a command for the same server as this one, with the options for it that were on
+// this command line. A key is only given as a file: printed commands are copied and logged.
+func (inv *invocation) command(args string) string {
+	given := inv.sources.Given("runtime_url", "api_key_file", "ca_file", "client_cert", "client_key")
+	if inv.file != "" {
+		given = append(given, "--config", inv.file)
+	}
+	if len(inv.sources.Given("api_key")) > 0 {
+		given = append(given, "--key-file", "FILE")
+	}
+	for i, arg := range given {
+		given[i] = memory.Quote(arg)
+	}
+	return strings.Join(append([]string{"bloom", args}, given...), " ")
+}
+
 // thisProgram returns the shell command for this binary.
 func thisProgram() string {
 	self, err := os.Executable()

@@ -114,6 +114,7 @@ type invocation struct {
 	log     config.Log
 	ends    []func() // run when the command ends, last first
 	sources config.Sources
+	file    string // the value of --config
 	// mistakes are errors in the config file or the environment, for the command that shows them.
 	mistakes error
 	kong     *kong.Context
@@ -188,7 +189,7 @@ func Main(args []string, sys System) (code int) {
 	if err := resolver.Mistakes.Err(); err != nil && !toleratesConfigErrors(kctx) {
 		return fail(sys, usage(err))
 	}
-	inv := &invocation{System: sys, kong: kctx, log: root.Log, sources: config.NewSources(kctx, resolver), mistakes: resolver.Mistakes.Err()}
+	inv := &invocation{System: sys, kong: kctx, log: root.Log, file: root.ConfigFile, sources: config.NewSources(kctx, resolver), mistakes: resolver.Mistakes.Err()}
 	_, noColour := sys.Env("NO_COLOR")
 	term, _ := sys.Env("TERM")
 	inv.colour = !noColour && !root.NoColor && term != "dumb"

@@ -185,3 +185,30 @@ func TestWhatIsFollowedOutlastsAnOutage(t *testing.T) {
 		})
 	}
 }
+
+// A printed command works when it is copied: it reaches the same server with the same credentials.
+func TestPrintedCommandsHaveTheOptionsOfTheServer(t *testing.T) {
+	t.Parallel()
+	rt := runtimetest.Start(t)
+	for _, secret := range []bool{false, true} {
+		p := newPerson(t, nil)
+		key := filepath.Join(t.TempDir(), "the key")
+		if err := os.WriteFile(key, []byte(runtimetest.AdminKey), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p.terminal = true
+		p.stderr = func(b []byte) {
+			if strings.Contains(string(b), "task ") {
+				p.signals <- os.Interrupt
+			}
+		}
+		credentials, printed := "--key-file="+key, "--key-file '"+key+"'"
+		if secret {
+			credentials, printed = "--api-key="+runtimetest.AdminKey, "--key-file FILE"
+		}
+		got := p.run("task", "run", "do it", "--url", rt.URL, credentials)
+		if got.code != cli.ExitInterrupted || strings.Count(got.err, " --url "+rt.URL+" "+printed+"\n") != 2 {
+			t.Errorf("%+v", got)
+		}
+	}
+}

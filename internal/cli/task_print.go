@@ -55,7 +55,7 @@ func printResult(inv *invocation, p painter, r bloom.Result) error {
 		body = strings.TrimSpace(body + "\n" + clean(*r.ErrorMessage, true))
 	}
 	if body == "" && r.Output == nil && r.Status == bloom.OutcomeSuccess {
-		body = "(large; read it with: bloom artifacts content " + r.ArtifactID + ")"
+		body = "(large; read it with: " + inv.command("artifacts content "+r.ArtifactID) + ")"
 	}
 	if _, err := fmt.Fprintf(inv.Out, "%s\n%s\n", p.paint(styleBold, clean(head, true)), body); err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -26,7 +25,7 @@ func (c *taskRunCmd) Run(inv *invocation) error {
 	api, task, err := c.submit(ctx, inv)
 	done()
 	if c.CancelOnInterrupt && errors.Is(err, errInterrupted) {
-		fmt.Fprintln(inv.Err, "\nThe server has not answered; it may have created the task.\n  find it:  bloom task list")
+		fmt.Fprintln(inv.Err, "\nThe server has not answered; it may have created the task.\n  find it:  "+inv.command("task list"))
 	}
 	if err != nil {
 		return err
@@ -54,8 +53,11 @@ func (c *taskRunCmd) Run(inv *invocation) error {
 	if inv.ctx.Err() != nil {
 		return c.leave(inv, api, task.ID)
 	}
-	return c.finish(inv, api.WithRetry(client.Retry{Tries: math.MaxInt}), task.ID, v)
+	return c.finish(inv, api.WithRetry(client.Retry{Tries: outcomeTries}), task.ID, v)
 }
+
+// outcomeTries is how often the outcome is requested once the stream has ended: for about two minutes.
+const outcomeTries = 30
 
 // Help has what the flags cannot say.
 func (c *taskRunCmd) Help() string {
@@ -82,7 +84,7 @@ func (c *taskRunCmd) submission(inv *invocation) (context.Context, context.Cance
 // leave stops following; it cancels the task only if requested.
 func (c *taskRunCmd) leave(inv *invocation, api *client.Client, id string) error {
 	if !c.CancelOnInterrupt {
-		fmt.Fprintf(inv.Err, "\nThe task continues.\n  follow it:  bloom task logs -f %s\n  cancel it:  bloom task cancel %s\n", id, id)
+		fmt.Fprintf(inv.Err, "\nThe task continues.\n  follow it:  %s\n  cancel it:  %s\n", inv.command("task logs -f "+id), inv.command("task cancel "+id))
 		return errInterrupted
 	}
 	ctx, done := context.WithTimeout(inv.cut, interruptTimeout)
@@ -95,8 +97,16 @@ func (c *taskRunCmd) leave(inv *invocation, api *client.Client, id string) error
 	return errInterrupted
 }
 
-// finish prints the output and the outcome.
+// finish prints the output and the outcome, or how to read them later.
 func (c *taskRunCmd) finish(inv *invocation, api *client.Client, id string, v *view) error {
+	err := c.outcome(inv, api, id, v)
+	if client.Temporary(err) {
+		fmt.Fprintf(inv.Err, "\nThe task has ended, but its result could not be read.\n  read it later:  %s\n", inv.command("task get "+id))
+	}
+	return err
+}
+
+func (c *taskRunCmd) outcome(inv *invocation, api *client.Client, id string, v *view) error {
 	task, err := api.Task(inv.ctx, id)
 	if err != nil {
 		return err

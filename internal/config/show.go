@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -49,6 +50,16 @@ func (s Sources) Of(key, envVar string) Source {
 		return FromFile
 	}
 	return FromDefault
+}
+
+// Given returns the flags of these settings that were on the command line, with their values.
+func (s Sources) Given(keys ...string) (args []string) {
+	for _, f := range s.flags {
+		if isSetting(f) && s.given[f.Tag.Get("key")] && slices.Contains(keys, f.Tag.Get("key")) {
+			args = append(args, "--"+f.Name, show(f.Target.Interface()))
+		}
+	}
+	return args
 }
 
 // FileValue reads one line of the config file again; empty when the line or the file does not
