@@ -73,6 +73,8 @@ const (
 	ClassProviderError    ErrorClass = "provider_error"
 	ClassBudgetExceeded   ErrorClass = "budget_exceeded"
 	ClassContextTooLong   ErrorClass = "context_too_long"
+	ClassRefused          ErrorClass = "refused"    // by the model, or by a hook of claude's settings
+	ClassIncomplete       ErrorClass = "incomplete" // the answer is missing, or not all of it is there
 	ClassInvalidInput     ErrorClass = "invalid_input"
 	ClassPermissionDenied ErrorClass = "permission_denied"
 	ClassOutputInvalid    ErrorClass = "output_invalid"

@@ -98,6 +98,7 @@ func (m *meter) finishTurn(line message) {
 	}
 	m.turns += line.NumTurns
 	m.messages = nil
+	m.resumed = true // another result of the same turn counts from the session's start, too
 }
 
 func (m *meter) unfinished() usage {

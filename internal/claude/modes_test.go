@@ -34,6 +34,8 @@ var everything = map[string]func(*testing.T){
 	"TestAgents": TestAgents,
 	"TestTheCannedDemonstrationWritesAFileAndIsLabelled":   TestTheCannedDemonstrationWritesAFileAndIsLabelled,
 	"TestASuccessWithEveryToolDeniedHasAWarning":           TestASuccessWithEveryToolDeniedHasAWarning,
+	"TestOnlyACompleteAnswerIsASuccess":                    TestOnlyACompleteAnswerIsASuccess,
+	"TestAHookDecidesTheOutcome":                           TestAHookDecidesTheOutcome,
 	"TestBackgroundWorkThatEndedWithTheTurnIsInTheOutcome": TestBackgroundWorkThatEndedWithTheTurnIsInTheOutcome,
 	"TestMentionsDoNotReachFilesOutsideTheWorkdir":         TestMentionsDoNotReachFilesOutsideTheWorkdir,
 	"TestMentionsOfLinksAndPipesDoNotReachOutside":         TestMentionsOfLinksAndPipesDoNotReachOutside,
@@ -61,7 +63,7 @@ func warmIn(t *testing.T) int {
 
 func TestNoTestOfARunIsLeftOutWithWarmProcesses(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{"run_test.go", "json_test.go", "sessions_test.go", "stop_test.go", "api_errors_test.go", "prompt_test.go", "warnings_test.go", "kill_test.go", "guard_test.go"} {
+	for _, file := range []string{"answers_test.go", "run_test.go", "json_test.go", "sessions_test.go", "stop_test.go", "api_errors_test.go", "prompt_test.go", "warnings_test.go", "kill_test.go", "guard_test.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		if err != nil {
 			t.Fatal(err)

@@ -3,6 +3,7 @@ package claude
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 )
 
 // message is one line of claude's output, of any type. Fields that a version lacks, or
@@ -35,6 +36,12 @@ type message struct {
 	ErrorStatus  int             `json:"error_status"`
 	Error        json.RawMessage `json:"error"` // a string; in some versions an object
 
+	// system/background_tasks_changed: all that run now
+	Tasks []backgroundTask `json:"tasks"`
+
+	// system/informational
+	Prevented bool `json:"prevent_continuation"` // a hook ended the turn
+
 	// rate_limit_event
 	RateLimit *rateLimit `json:"rate_limit_info"`
 
@@ -45,6 +52,9 @@ type message struct {
 	TotalCostUSD   *float64           `json:"total_cost_usd"`
 	NumTurns       int64              `json:"num_turns"`
 	TerminalReason string             `json:"terminal_reason"`
+	StopReason     string             `json:"stop_reason"`
+	APIError       string             `json:"api_error"`         // such as max_output_tokens
+	QueuedTurns    int                `json:"queued_turn_count"` // turns that follow by themselves
 	APIErrorStatus int                `json:"api_error_status"`
 	Usage          *usage             `json:"usage"`
 	Denials        []permissionDenial `json:"permission_denials"`
@@ -63,6 +73,9 @@ type turnMessage struct {
 	Content json.RawMessage `json:"content"` // a string or blocks
 	Usage   *usage          `json:"usage"`
 }
+
+// synthetic reports whether the message is claude's own text, not the model's.
+func (m *turnMessage) synthetic() bool { return strings.HasPrefix(m.Model, "<") }
 
 type block struct {
 	Type      string          `json:"type"`
@@ -96,6 +109,16 @@ type modelUsage struct {
 	CacheCreation int64   `json:"cacheCreationInputTokens"`
 	CacheRead     int64   `json:"cacheReadInputTokens"`
 	CostUSD       float64 `json:"costUSD"`
+}
+
+// backgroundTask is work that claude does beside its turn, such as a subagent or a command.
+type backgroundTask struct {
+	Type string `json:"task_type"`
+}
+
+// endless reports whether the task may never end, such as a server that a command started.
+func (b backgroundTask) endless() bool {
+	return b.Type == "local_bash" || strings.HasPrefix(b.Type, "monitor")
 }
 
 type permissionDenial struct {

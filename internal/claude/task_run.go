@@ -138,6 +138,9 @@ func (t *taskRun) conclude(out outcome) verdict {
 	if out.exit.LeftBehind > 0 {
 		t.emit.leftBehind(out.exit.LeftBehind)
 	}
+	if len(out.background) > 0 || out.unwatched {
+		t.emit.warn("background_work", "work that claude had started in the background was still running at the end and was stopped")
+	}
 	t.warnOfDenials(out)
 	return verdictOf(out)
 }

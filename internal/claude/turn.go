@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -45,9 +46,22 @@ type outcome struct {
 	stderr    string       // the last 8 KiB
 	retry     *message     // the last api_retry
 	limit     *rateLimit   // the last rate_limit_event
+	worked    bool         // claude has begun to answer
+	lastText  string       // the last text that it wrote
+	blocked   bool         // a hook ended the turn
 	toolUses  int          // number of tools that claude tried to use
 	denied    []string     // tools that the stream reported as denied
 	skipped   int          // length of the longest line that was too long
+
+	// Work in the background. The turn lasts until the result after its end.
+	background []backgroundTask // still running
+	told       bool             // some has ended, which claude has not yet told the model
+	unwatched  bool             // some was started by a version that does not report it
+}
+
+// unfinished reports whether background work that ends by itself is still running.
+func (o outcome) unfinished() bool {
+	return slices.ContainsFunc(o.background, func(b backgroundTask) bool { return !b.endless() })
 }
 
 // noConversation reports whether claude did not know the session to resume.
@@ -167,6 +181,7 @@ func (s *coldSession) supervise(ctx context.Context, p *process.Process, w *watc
 			w.stop(errSilent)
 		case <-ctx.Done():
 		}
+		w.note(func(*outcome) { w.stopping = true })
 		p.Stop()
 		<-p.Done()
 		return context.Cause(ctx)

@@ -40,6 +40,9 @@ func verdictOf(o outcome) verdict {
 	if o.result != nil && o.result.Result != nil {
 		v.output = *o.result.Result
 	}
+	if v.class == bloom.ClassIncomplete && o.lastText != "" && (v.output == "" || o.result.IsError) {
+		v.output = o.lastText // instead of nothing, or of claude's error message
+	}
 	return v
 }
 
@@ -51,14 +54,17 @@ func classify(o outcome) verdict {
 		return stoppedVerdict(o)
 	}
 	// A complete success stays one even if claude was stopped afterwards.
-	if o.result != nil && isSuccess(o.result) && (o.stopped != nil || o.exit.Code == 0) {
-		return verdict{ok: true}
+	if o.result != nil && isSuccess(o.result) && !o.unfinished() && (o.stopped != nil || o.exit.Code == 0) {
+		return answer(o)
 	}
 	if o.stopped != nil && !errors.Is(o.stopped, errAfterResult) {
 		return stoppedVerdict(o)
 	}
 	if o.result == nil {
 		return noResult(o)
+	}
+	if isSuccess(o.result) && o.unfinished() {
+		return failed(bloom.ClassIncomplete, "claude ended while a subagent in the background was still running")
 	}
 	if isSuccess(o.result) {
 		return failed(bloom.ClassCrashed, exitText(o.exit)+" after a result that read like a success"+evidence(o))
@@ -70,6 +76,29 @@ func classify(o outcome) verdict {
 func isSuccess(m *message) bool {
 	return m.Subtype == "success" && !m.IsError && m.Result != nil && m.APIErrorStatus < 400 &&
 		(m.TerminalReason == "" || m.TerminalReason == "completed")
+}
+
+// answer returns the verdict on a result without an error. The answer may still be missing or
+// incomplete.
+func answer(o outcome) verdict {
+	text := strings.TrimSpace(*o.result.Result)
+	switch {
+	case !o.worked && o.result.NumTurns == 0:
+		return failed(bloom.ClassRefused, "claude ended the turn without asking the model, as when a hook blocks the prompt"+quote(text))
+	case o.result.StopReason == "pause_turn":
+		return failed(bloom.ClassIncomplete, "the model paused before the end of its answer")
+	case !endsAnswer(o.result.StopReason):
+		return failed(bloom.ClassIncomplete, "the model stopped before the end of its answer ("+clip(o.result.StopReason, 100)+")")
+	case text == "":
+		return failed(bloom.ClassIncomplete, "claude ended without an answer, as when a Stop hook never lets it end")
+	}
+	return verdict{ok: true}
+}
+
+// endsAnswer reports whether a complete answer may have the stop reason. Old versions of claude
+// do not report it.
+func endsAnswer(reason string) bool {
+	return reason == "" || reason == "end_turn" || reason == "stop_sequence"
 }
 
 func notStarted(err error) verdict {
@@ -135,8 +164,14 @@ func errorResult(o outcome) verdict {
 	}
 	lower := strings.ToLower(text)
 	switch {
-	case m.TerminalReason == "prompt_too_long", strings.Contains(lower, "prompt is too long"):
+	case m.StopReason == "refusal", strings.Contains(lower, "usage policy"):
+		return failed(bloom.ClassRefused, "the model refused the task"+quote(text))
+	case m.TerminalReason == "hook_stopped", m.TerminalReason == "stop_hook_prevented":
+		return failed(bloom.ClassRefused, "a hook of claude's settings stopped the run"+quote(text))
+	case contextFull(m.TerminalReason), strings.Contains(lower, "prompt is too long"), strings.Contains(lower, "context window limit"):
 		return failed(bloom.ClassContextTooLong, contextTooLong)
+	case m.APIError == "max_output_tokens":
+		return failed(bloom.ClassIncomplete, "the answer exceeds the model's maximum output"+quote(text))
 	case m.Subtype == "error_max_budget_usd":
 		return failed(bloom.ClassBudgetExceeded, "the worker's own cost limit was reached")
 	case m.Subtype == "error_max_turns":
@@ -147,12 +182,24 @@ func errorResult(o outcome) verdict {
 		return refused(notLoggedIn + quote(text))
 	case o.limit != nil && o.limit.Status == "rejected", strings.Contains(lower, "usage limit reached"), strings.Contains(lower, "hit your limit"):
 		return rateLimitVerdict(o, text)
+	case strings.Contains(text, "[ede_diagnostic]"): // a stream that broke off before any content
+		return failed(bloom.ClassProviderError, "the model's API broke off its answer"+quote(text))
 	case o.retry != nil, strings.HasPrefix(text, "API Error"), strings.Contains(lower, "connection error"):
 		return failed(bloom.ClassProviderError, "the model's API did not answer"+quote(text))
 	case len(m.Denials) > 0:
 		return failed(bloom.ClassPermissionDenied, "claude was not permitted to use "+deniedTools(m)+quote(text))
 	}
 	return failed(bloom.ClassCrashed, fmt.Sprintf("claude reported an error (%s, %s)%s", m.Subtype, m.TerminalReason, quote(text)))
+}
+
+// contextFull reports whether claude ended a run because the conversation fills the context
+// window.
+func contextFull(terminalReason string) bool {
+	switch terminalReason {
+	case "prompt_too_long", "blocking_limit", "rapid_refill_breaker":
+		return true
+	}
+	return false
 }
 
 func apiError(o outcome, status int, text string) verdict {

@@ -28,6 +28,7 @@ func TestBackgroundWorkIsNotLeftToALaterTask(t *testing.T) {
 				return standin.Tool("", "Bash", input)
 			})
 			h.config.AllowedTools = []string{"Bash"}
+			h.config.Silence = 10 * time.Second // how long a command in the background is waited for
 			wantSuccess(t, first(h.run(task("hello"))), "done")
 			run, _ := h.run(task("start it"))
 			wantSuccess(t, run, "done")

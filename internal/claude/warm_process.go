@@ -78,7 +78,7 @@ func (l *warmProcess) line(line []byte) {
 	switch m, ok := parse(line); {
 	case l.watch == nil:
 		l.setFault("it printed a line between two turns")
-	case l.watch.seen.result != nil:
+	case l.watch.ended:
 		l.setFault("it printed a line after its result")
 	case ok && m.Type == "system" && m.Subtype == "init":
 		l.begun = true
@@ -90,7 +90,7 @@ func (l *warmProcess) line(line []byte) {
 		l.watch.line(line)
 	case ok && m.Type != "system" && m.Type != "rate_limit_event" && !l.begun:
 		l.reject("it answered before its turn had begun")
-	case ok && m.Type == "result" && !m.IsError && !l.watch.worked:
+	case ok && m.Type == "result" && !m.IsError && !l.watch.seen.worked && !l.watch.seen.blocked:
 		// A resumed session first prints a result for its interrupted turn.
 		l.reject("it gave a result without an answer")
 	default:
@@ -168,12 +168,13 @@ func (l *warmProcess) supervise(ctx context.Context, c Config, w *watcher) error
 		case <-w.resulted:
 			return causeFromOutput(ctx)
 		case <-w.activity:
-			silence.Reset(c.Silence)
+			silence.Reset(w.patience())
 			continue
 		case <-silence.C:
 			w.stop(errSilent)
 		case <-ctx.Done():
 		}
+		w.note(func(*outcome) { w.stopping = true })
 		cause := context.Cause(ctx)
 		if !errors.Is(cause, errProtocol) && !errors.Is(cause, errSilent) {
 			l.interrupt(c, w)

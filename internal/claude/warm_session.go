@@ -41,11 +41,11 @@ func (s *warmSession) turn(parent context.Context, prompt string) outcome {
 		s.resume, s.fork = out.sessionID, false
 	}
 	failed := out.stopped != nil || out.result == nil
-	if failed || !isSuccess(out.result) {
+	if failed || !isSuccess(out.result) || len(out.background) > 0 {
 		s.current.end()
 		s.current = nil
 	}
-	if failed && parent.Err() == nil && !w.worked && out.repeatable(s.kind) {
+	if failed && parent.Err() == nil && !out.worked && out.repeatable(s.kind) {
 		s.emit.warn("process_replaced", "claude's process failed before it began to answer; repeating the turn in a new one")
 		return s.coldSession.turn(parent, prompt)
 	}

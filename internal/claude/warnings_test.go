@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/standin"
@@ -54,6 +55,7 @@ func TestBackgroundWorkThatEndedWithTheTurnIsInTheOutcome(t *testing.T) {
 		return standin.Tool("", "Bash", map[string]any{"command": "sleep 600", "description": "wait", "run_in_background": true})
 	})
 	h.config.AllowedTools = []string{"Bash"}
+	h.config.Silence = 5 * time.Second // how long it is waited for
 	run, _ := h.run(task("start it"))
 	wantSuccess(t, run, "it runs")
 	if !warned(run, "background_work") {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
+	"time"
 )
 
 // watcher handles the output of one turn: it collects the evidence, counts tokens, emits
@@ -14,9 +16,10 @@ type watcher struct {
 	session  *coldSession
 	stop     context.CancelCauseFunc
 	activity chan struct{}
-	resulted chan struct{} // closed at the first result
+	resulted chan struct{} // closed at the last result
 	process  string        // cold, new, spare or living; shown in the session event
-	worked   bool          // claude has begun to answer
+	ended    bool          // resulted is closed
+	stopping bool          // the worker stops claude, which then also ends its background work
 
 	mu         sync.Mutex
 	seen       outcome
@@ -61,9 +64,9 @@ func (w *watcher) line(line []byte) {
 	case "system":
 		w.system(m)
 	case "stream_event":
-		w.worked = true
+		w.seen.worked = true
 	case "assistant", "user":
-		w.worked = true
+		w.seen.worked = true
 		w.noteTools(m)
 		if w.session.onMessage != nil && m.Type == "assistant" && m.Parent == "" {
 			w.session.onMessage(m.UUID)
@@ -113,6 +116,9 @@ func (w *watcher) system(m message) {
 		w.mu.Lock()
 		first := w.seen.sessionID == ""
 		w.seen.sessionID = m.SessionID
+		if !w.ended {
+			w.seen.result = nil // another turn follows
+		}
 		w.mu.Unlock()
 		if !first || m.SessionID == "" {
 			return
@@ -124,10 +130,20 @@ func (w *watcher) system(m message) {
 		})
 	case "api_retry":
 		w.apiRetry(m)
+	case "background_tasks_changed":
+		w.note(func(o *outcome) {
+			if !w.stopping {
+				o.background, o.unwatched = slices.Clone(m.Tasks), false
+			}
+		})
+	case "task_notification":
+		w.note(func(o *outcome) { o.told = true })
+	case "status": // a request to the model, which has all notifications until now
+		w.note(func(o *outcome) { o.told = false })
+	case "informational":
+		w.note(func(o *outcome) { o.blocked = o.blocked || m.Prevented })
 	case "permission_denied":
-		w.mu.Lock()
-		w.seen.denied = append(w.seen.denied, m.ToolName)
-		w.mu.Unlock()
+		w.note(func(o *outcome) { o.denied = append(o.denied, m.ToolName) })
 		w.session.emit.denied(m.ToolName)
 	}
 }
@@ -172,20 +188,40 @@ func (r *rateLimit) resetMillis() int64 {
 	return r.ResetsAt * 1000
 }
 
+// result keeps the last result. While background work is running, or the model is still to be
+// told of its end, another one follows.
 func (w *watcher) result(m message) {
-	w.mu.Lock()
-	first := w.seen.result == nil
-	w.seen.result = &m
-	w.mu.Unlock()
-	if first {
-		close(w.resulted)
+	w.note(func(o *outcome) { o.result = &m })
+	w.alive()
+	if isSuccess(&m) && (len(w.seen.background) > 0 || w.seen.told || m.QueuedTurns > 0) || w.ended {
+		return
 	}
+	w.ended = true
+	close(w.resulted)
 }
 
-// noteTools counts the tools that claude uses. It warns about work in the background, which
-// ends with the turn although the result reads like a success.
+// patience returns how long claude may print nothing.
+func (w *watcher) patience() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.seen.result != nil && w.seen.told && len(w.seen.background) == 0 {
+		return w.session.config.AfterResult // another turn begins at once, if at all
+	}
+	return w.session.config.Silence
+}
+
+func (w *watcher) note(change func(*outcome)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change(&w.seen)
+}
+
+// noteTools counts the tools that claude uses, and notes its last text.
 func (w *watcher) noteTools(m message) {
 	for _, b := range m.Message.blocks() {
+		if b.Type == "text" && m.Type == "assistant" && m.Parent == "" && !m.Message.synthetic() {
+			w.seen.lastText = b.Text
+		}
 		if b.Type != "tool_use" {
 			continue
 		}
@@ -196,7 +232,7 @@ func (w *watcher) noteTools(m message) {
 			Background bool `json:"run_in_background"`
 		}
 		if json.Unmarshal(b.Input, &input) == nil && input.Background {
-			w.session.emit.warn("background_work", b.Name+" was started in the background; it ends with the turn, whatever the answer says")
+			w.seen.unwatched = true // until claude reports it
 		}
 	}
 }

@@ -28,12 +28,17 @@ type Reply struct {
 	Text     string
 	Tools    []ToolUse // after the text; the reply then stops for tool use
 	Usage    Usage     // zero means 10 in and 5 out
+	Stop     string    // the stop reason; empty means tool_use with tools, else end_turn
 	Model    string    // empty means the requested model
 
 	// Until, when not nil, delays the reply until it is closed or the caller disconnects.
 	Until <-chan struct{}
 	// HangAfterStart sends the start of the stream immediately and only the rest after Until.
 	HangAfterStart bool
+
+	// With Broken, the reply is a stream, even if none was requested, which ends with an error
+	// event of ErrorType after its content.
+	Broken bool
 
 	// A Status of 400 or more makes the reply an API error.
 	Status       int
@@ -77,6 +82,9 @@ func (r Reply) usage() Usage {
 }
 
 func (r Reply) stopReason() string {
+	if r.Stop != "" {
+		return r.Stop
+	}
 	if len(r.Tools) > 0 {
 		return "tool_use"
 	}
@@ -93,7 +101,7 @@ func (r Reply) message(model string) map[string]any {
 	if r.Thinking != "" {
 		content = append(content, map[string]any{"type": "thinking", "thinking": r.Thinking, "signature": "c3RhbmRpbg=="})
 	}
-	if r.Text != "" || len(r.Tools) == 0 {
+	if r.Text != "" || len(r.Tools) == 0 && r.Thinking == "" && !r.Broken {
 		content = append(content, map[string]any{"type": "text", "text": r.Text})
 	}
 	for _, tool := range r.Tools {
@@ -130,6 +138,10 @@ func (r Reply) stream(w http.ResponseWriter, ctx context.Context, model string) 
 	}
 	for index, block := range content {
 		out.block(index, block)
+	}
+	if r.Broken {
+		out.send("error", map[string]any{"error": map[string]string{"type": r.ErrorType, "message": r.ErrorMessage}})
+		return
 	}
 	out.send("message_delta", map[string]any{
 		"delta": map[string]any{"stop_reason": r.stopReason(), "stop_sequence": nil},

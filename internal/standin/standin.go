@@ -103,7 +103,7 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
 		writeError(w, reply.Status, reply.ErrorType, reply.ErrorMessage)
 		return
 	}
-	if !request.Stream {
+	if !request.Stream && !reply.Broken {
 		writeJSON(w, http.StatusOK, reply.message(request.Model))
 		return
 	}

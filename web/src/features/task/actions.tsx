@@ -13,7 +13,7 @@ import { toast, useSayError } from '@/ui/toast'
 import { isFinal } from './events'
 
 /** Failures that the same task meets again: something of it has to change. */
-const needsChange = ['invalid_input', 'context_too_long', 'budget_exceeded', 'permission_denied', 'timeout']
+const needsChange = ['invalid_input', 'refused', 'incomplete', 'context_too_long', 'budget_exceeded', 'permission_denied', 'timeout']
 
 /** What can be done with a task in its state; what helps stands out. */
 export function Actions({ task }: { task: Task }) {

@@ -8,6 +8,8 @@ export const errorClasses = [
   'provider_error',
   'budget_exceeded',
   'context_too_long',
+  'refused',
+  'incomplete',
   'invalid_input',
   'permission_denied',
   'output_invalid',
