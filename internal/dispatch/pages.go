@@ -22,13 +22,9 @@ const leastText = 1 << 10
 func (s *Service) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Task, next bloom.Cursor, err error) {
 	input.Normalize(&q)
 	if q.Text != "" {
-		q.Page = searchPage(q.Page)
+		return s.search(ctx, q)
 	}
-	tasks, next, err = s.tasks(ctx, q)
-	if err == nil && q.Text != "" {
-		err = s.addSnippets(ctx, q.Text, tasks)
-	}
-	return tasks, next, err
+	return s.tasks(ctx, q)
 }
 
 func (s *Service) tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Task, next bloom.Cursor, err error) {

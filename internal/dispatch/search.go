@@ -23,6 +23,50 @@ const (
 	snippetWait = 2 * time.Second
 )
 
+// Limits of the part of a search that the database does: a search of frequent words reads much, and
+// holds one of the few connections that read.
+const (
+	searchTime     = 5 * time.Second
+	searchesOfAll  = 2
+	searchesOfOne  = 1
+	searchTurnWait = 10 * time.Second
+)
+
+var (
+	errSearchTime = bloom.Invalid("The search takes too long; search for rarer words, or fewer of them",
+		bloom.FieldError{Field: "q", Message: "must be found within 5 seconds"})
+	errSearches = &bloom.Error{Kind: bloom.KindUnavailable, Code: "busy",
+		Message: "Other searches are running; try again shortly"}
+)
+
+// search lists the tasks that contain a text.
+func (s *Service) search(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
+	q.Page = searchPage(q.Page)
+	tasks, next, err := s.searchOnce(ctx, q)
+	if err == nil {
+		err = s.addSnippets(ctx, q.Text, tasks)
+	}
+	return tasks, next, err
+}
+
+// searchOnce waits for the caller's turn and searches.
+func (s *Service) searchOnce(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
+	wait, done := context.WithTimeout(ctx, searchTurnWait)
+	defer done()
+	slot, err := s.searches.Acquire(wait, bloom.CallerOf(ctx).KeyID, 1)
+	if err != nil {
+		return nil, bloom.Cursor{}, errSearches
+	}
+	defer slot.Shrink(0)
+	soon, done := context.WithTimeoutCause(ctx, searchTime, errSearchTime)
+	defer done()
+	tasks, next, err := s.tasks(soon, q)
+	if err != nil && ctx.Err() == nil && soon.Err() != nil {
+		err = context.Cause(soon)
+	}
+	return tasks, next, err
+}
+
 // searchPage makes a search's page small, because a search reads many more tasks than
 // it lists.
 func searchPage(p bloom.Page) bloom.Page {

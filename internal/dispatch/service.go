@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/share"
 )
 
 // Membridge is the control plane as the use cases need it. Its client retries and
@@ -148,6 +149,7 @@ type Service struct {
 	settings    settingsCache
 	configuring sync.Mutex // held while the membridge settings are saved or loaded
 	forgot      forgotten
+	searches    *share.Shares
 	snippets    *semaphore.Weighted // limits concurrent batches of snippets
 	stale       *staleEntries
 
@@ -181,6 +183,7 @@ func New(ctx context.Context, c Config) (*Service, error) {
 	}
 	s.full = newFullness(c)
 	s.stale = newStaleEntries()
+	s.searches = share.New(searchesOfAll, searchesOfOne)
 	s.snippets = semaphore.NewWeighted(snippetsAtOnce)
 	s.hub = newHub(s.clock)
 	s.feeds = newFeeds()

@@ -62,8 +62,11 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q is read as %q, want %q", text, got, want)
 		}
 	}
-	if long := fulltext.Parse(strings.Repeat("word ", 10_000)); len(long.Terms) != 16 {
+	if long := fulltext.Parse(strings.Repeat("a b c d e f g h i j ", 1000)); len(long.Terms) != 8 {
 		t.Errorf("a long query has %d terms", len(long.Terms))
+	}
+	if same := fulltext.Parse(strings.Repeat(`"a a" `, 1000)); len(same.Terms) != 1 {
+		t.Errorf("a repeated phrase has %d terms", len(same.Terms))
 	}
 }
 

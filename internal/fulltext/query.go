@@ -1,14 +1,15 @@
 package fulltext
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 )
 
 // Limits of a query; the rest is ignored.
 const (
-	maxTerms = 16
-	maxWords = 64
+	maxTerms = 8
+	maxWords = 16
 )
 
 // Query is a search query: a text matches if it contains every term.
@@ -48,7 +49,8 @@ func (q *Query) add(text string, prefix bool, left *int) {
 		}
 		words, *left = append(words, w.Text), *left-1
 	}
-	if len(words) > 0 && len(q.Terms) < maxTerms {
+	repeated := slices.ContainsFunc(q.Terms, func(t Term) bool { return t.Prefix == prefix && slices.Equal(t.Words, words) })
+	if len(words) > 0 && len(q.Terms) < maxTerms && !repeated {
 		q.Terms = append(q.Terms, Term{words, prefix})
 	}
 }

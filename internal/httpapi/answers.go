@@ -7,11 +7,9 @@ import (
 	"io"
 	"net/http"
 	"reflect"
-	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
@@ -30,90 +28,29 @@ const largeAnswer = 64 << 10
 var errBusyAnswers = &bloom.Error{Kind: bloom.KindUnavailable, Code: "busy",
 	Message: "The server has no memory for another large response now; read the others, or try again shortly"}
 
-// answers limits the memory of all responses together, and of those of one caller to half of it,
-// so that a slow reader delays nobody else. It is safe for concurrent use.
-type answers struct {
-	size int64
-	all  *semaphore.Weighted
-
-	mu      sync.Mutex
-	callers map[string]*share
-}
-
-// share is the memory of one caller's responses.
-type share struct {
-	*semaphore.Weighted
-	users int // that reserve or wait
-}
-
-func newAnswers(size int64) *answers {
-	return &answers{size: size, all: semaphore.NewWeighted(size), callers: map[string]*share{}}
-}
-
-// reservation is the memory of one call's response.
-type reservation struct {
-	of     *answers
-	caller string
-	share  *share
-	bytes  int64
-}
-
 // reserve waits until there is room for n bytes, and for as much again for their encoding. After
 // bodyWait it fails. The reservation ends with the call.
-func (s *Server) reserve(ctx context.Context, c *call, n int64) error {
+func (s *Server) reserve(ctx context.Context, c *call, n int64) (err error) {
 	if c.reserved != nil {
 		return nil
 	}
-	a, r := s.answers, &reservation{of: s.answers, caller: s.counted(c.r, c.caller)}
-	r.bytes = min(2*n, a.size/2)
-	a.mu.Lock()
-	if r.share = a.callers[r.caller]; r.share == nil {
-		r.share = &share{Weighted: semaphore.NewWeighted(a.size / 2)}
-		a.callers[r.caller] = r.share
-	}
-	r.share.users++
-	a.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, bodyWait)
 	defer cancel()
-	if r.share.Acquire(ctx, r.bytes) != nil {
-		r.leave()
+	if c.reserved, err = s.answers.Acquire(ctx, s.counted(c.r, c.caller), 2*n); err != nil {
 		return errBusyAnswers
 	}
-	if a.all.Acquire(ctx, r.bytes) != nil {
-		r.share.Release(r.bytes)
-		r.leave()
-		return errBusyAnswers
-	}
-	c.reserved = r
 	return nil
-}
-
-func (r *reservation) leave() {
-	r.of.mu.Lock()
-	defer r.of.mu.Unlock()
-	if r.share.users--; r.share.users == 0 {
-		delete(r.of.callers, r.caller)
-	}
 }
 
 // answered reduces the call's reservation to what a response of n bytes takes.
 func (c *call) answered(n int) {
-	r := c.reserved
-	if r == nil {
-		return
-	}
-	keep := 2 * int64(n)
-	if n < largeAnswer {
-		keep = 0
-	}
-	if less := r.bytes - keep; less > 0 {
-		r.of.all.Release(less)
-		r.share.Release(less)
-		r.bytes = keep
-	}
-	if r.bytes == 0 {
-		r.leave()
+	switch {
+	case c.reserved == nil:
+	case n < largeAnswer:
+		c.reserved.Shrink(0)
 		c.reserved = nil
+	default:
+		c.reserved.Shrink(2 * int64(n))
 	}
 }
 

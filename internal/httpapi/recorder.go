@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/share"
 )
 
 // recorder records the response's status for the log, and intercepts the mux's own
@@ -64,8 +65,8 @@ type call struct {
 	rest      func() // the part of the handler that lasting has deferred
 	ends      func() // what follows at the end of the call, however it ends; or nil
 
-	admitted int64        // bytes of the body budget
-	reserved *reservation // of the response; nil without one
+	admitted int64       // bytes of the body budget
+	reserved *share.Part // of the response; nil without one
 }
 
 // finally adds what follows at the end of the call: last added, first done.

@@ -17,6 +17,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/guard"
+	"github.com/bloom-runtime/bloom/internal/share"
 )
 
 const (
@@ -42,7 +43,7 @@ type Server struct {
 	stored                       probe
 	probed                       *guard.Limiter // limits log lines for probes
 	bodies                       *budget
-	answers                      *answers
+	answers                      *share.Shares
 	refusalsOfOne, refusalsOfAll *guard.Limiter
 	mux                          *guard.Mux[auth.Policy]
 	api                          huma.API
@@ -50,7 +51,7 @@ type Server struct {
 	observe                      func(route string, status int, took time.Duration)
 
 	known         func(*http.Request)
-	files         *transfers
+	files         *share.Shares
 	disk          func() *Disk
 	streamTimeout time.Duration
 }
@@ -76,9 +77,10 @@ func New(c Config) *Server {
 	s := &Server{
 		svc: c.Service, auth: c.Auth, origin: c.Origin, proxy: c.Proxy, proxies: c.Proxies, web: c.Web, log: c.Logger,
 		clock: c.Clock, started: c.StartedAt, version: c.Version, observe: c.Observe, limits: newLimits(c), anonymousAudits: guard.NewLimiter(c.Clock, anonymousAudits), probed: guard.NewLimiter(c.Clock, probesLogged),
-		bodies: newBudget(cmp.Or(c.BodyBudget, DefaultBodyBudget)), streamTimeout: cmp.Or(c.StreamTimeout, DefaultStreamTimeout), disk: c.Disk, known: c.Known, files: newTransfers(),
-		answers: newAnswers(max(cmp.Or(c.BodyBudget, DefaultBodyBudget), leastAnswers)),
+		bodies: newBudget(cmp.Or(c.BodyBudget, DefaultBodyBudget)), streamTimeout: cmp.Or(c.StreamTimeout, DefaultStreamTimeout), disk: c.Disk, known: c.Known, files: share.New(transfersOfAll, transfersOfNetwork),
 	}
+	answers := max(cmp.Or(c.BodyBudget, DefaultBodyBudget), leastAnswers)
+	s.answers = share.New(answers, answers/2)
 	s.refusalsOfOne, s.refusalsOfAll = guard.NewLimiter(c.Clock, refusalsOfOne), guard.NewLimiter(c.Clock, refusalsOfAll)
 	s.mux = guard.NewMux(policies, s.enter)
 	s.api = humago.New(s.mux, apiConfig(c.Version))

@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 )
@@ -20,33 +18,16 @@ const (
 	fileTime           = time.Minute // for a file of the web application
 )
 
-// transfers counts the files that are being sent to callers without a valid key. It is safe for
-// concurrent use.
-type transfers struct {
-	all      *semaphore.Weighted
-	networks streams
-}
-
-func newTransfers() *transfers {
-	return &transfers{all: semaphore.NewWeighted(transfersOfAll), networks: streams{most: transfersOfNetwork}}
-}
-
-// begin waits until there is room for one more file, until done is called.
-func (t *transfers) begin(ctx context.Context, network string) (done func(), ok bool) {
-	left, ok := t.networks.take(network)
-	if !ok {
-		return nil, false
-	}
-	ctx, cancel := context.WithTimeout(ctx, transferWait)
+// sending waits until there is room for one more file to a caller without a valid key, until done is
+// called.
+func (s *Server) sending(r *http.Request) (done func(), err error) {
+	ctx, cancel := context.WithTimeout(r.Context(), transferWait)
 	defer cancel()
-	if t.all.Acquire(ctx, 1) != nil {
-		left()
-		return nil, false
+	part, err := s.files.Acquire(ctx, s.network(r), 1)
+	if err != nil {
+		return nil, errTransfers
 	}
-	return func() {
-		t.all.Release(1)
-		left()
-	}, true
+	return func() { part.Shrink(0) }, nil
 }
 
 // errTransfers refuses a file. It is no rate limit, because the next attempt may succeed at once.
@@ -77,13 +58,12 @@ func (s *Server) webFile(rec *recorder, r *http.Request, id string) {
 	}
 	err = s.limits.take(rec, s.limits.files, s.network(r))
 	if err == nil {
-		done, ok := s.files.begin(r.Context(), s.network(r))
-		if ok {
+		var done func()
+		if done, err = s.sending(r); err == nil {
 			defer done()
 			serve()
 			return
 		}
-		err = errTransfers
 	}
 	rec.matched = true
 	s.failure(r.Context(), id, err).write(rec)
@@ -93,9 +73,9 @@ func (s *Server) webFile(rec *recorder, r *http.Request, id string) {
 func (s *Server) download(installer Installer, w http.ResponseWriter, r *http.Request) {
 	c := callOf(r.Context())
 	if s.stranger(c.caller) {
-		done, ok := s.files.begin(r.Context(), s.network(r))
-		if !ok {
-			s.failure(r.Context(), c.id, errTransfers).write(w)
+		done, err := s.sending(r)
+		if err != nil {
+			s.failure(r.Context(), c.id, err).write(w)
 			return
 		}
 		defer done()

@@ -16,6 +16,9 @@ import (
 // goroutines at once. It bypasses database/sql, which costs a lock, a goroutine and
 // several allocations per statement.
 type conn struct {
+	// ctx ends the statements of a reader with its caller. Others have background: interrupting a
+	// statement can roll back the whole transaction, in which are the operations of many callers.
+	ctx   context.Context
 	dc    driver.Conn
 	stmts map[string]stmt
 	args  []driver.NamedValue
@@ -27,8 +30,7 @@ type stmt interface {
 	driver.StmtQueryContext
 }
 
-// background is the context of all statements. Interrupting a statement can roll back
-// the whole transaction, so no caller's context ever reaches SQLite.
+// background is the context of all statements that write, begin or end a transaction.
 var background = context.Background()
 
 func dial(dsn string, pragmas ...string) (*conn, error) {
@@ -36,7 +38,7 @@ func dial(dsn string, pragmas ...string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{dc: dc, stmts: make(map[string]stmt)}
+	c := &conn{ctx: background, dc: dc, stmts: make(map[string]stmt)}
 	for _, p := range pragmas {
 		if _, err := c.exec("PRAGMA " + p); err != nil {
 			return nil, errors.Join(fmt.Errorf("pragma %s: %w", p, err), c.close())
@@ -127,7 +129,7 @@ func (c *conn) each(query string, fn func(row) error, args ...any) error {
 	if err != nil {
 		return err
 	}
-	rows, err := s.QueryContext(background, c.bind(args))
+	rows, err := s.QueryContext(c.ctx, c.bind(args))
 	if err != nil {
 		return err
 	}
@@ -136,6 +138,9 @@ func (c *conn) each(query string, fn func(row) error, args ...any) error {
 		err := rows.Next(r)
 		if err == nil {
 			err = fn(r)
+		}
+		if err == nil {
+			err = c.ctx.Err() // the driver interrupts only the search for the first row
 		}
 		if err != nil {
 			closing := rows.Close()

@@ -1,10 +1,13 @@
 package sqlite
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
 // Plans returns SQLite's query plan for every statement that this store has prepared. Afterwards
@@ -49,4 +52,11 @@ func distinct(q string) int {
 		n++
 	}
 	return n
+}
+
+// ReadForever runs a query that never ends by itself.
+func (s *Store) ReadForever(ctx context.Context) error {
+	return s.db.Run(ctx, func(c sqldb.Conn) error {
+		return c.Query(ctx, func(sqldb.Row) error { return nil }, `WITH RECURSIVE n(x) AS (VALUES(1) UNION ALL SELECT x+1 FROM n) SELECT max(x) FROM n`)
+	})
 }

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -180,11 +181,15 @@ func (d *database) PutWords(ctx context.Context, texts []bloom.TaskText, gone []
 	return err
 }
 
-// Words lists the newest tasks that contain a query's words.
+// Words lists the newest tasks that contain a query's words. All are one row, because only the search
+// for the first row can be interrupted.
 func (d *database) Words(ctx context.Context, _ sqldb.Conn, q fulltext.Query, below int64, n int) (seqs []int64, low int64, err error) {
 	seqs, err = sqldb.Read(ctx, d.index.read, func(c sqldb.Conn) ([]int64, error) {
-		return sqldb.Collect(ctx, c, sqldb.Self[int64], `SELECT rowid FROM words WHERE words MATCH ? AND rowid < ? ORDER BY rowid DESC LIMIT +?`, matching(q), below, n)
+		found, err := sqldb.One(ctx, c, func(l *numberList) []any { return []any{l} }, nil,
+			`SELECT json_group_array(rowid) FROM (SELECT rowid FROM words WHERE words MATCH ? AND rowid < ? ORDER BY rowid DESC LIMIT +?)`, matching(q), below, n)
+		return found, err
 	})
+	slices.SortFunc(seqs, func(a, b int64) int { return cmp.Compare(b, a) })
 	if len(seqs) == n {
 		low = seqs[n-1]
 	}

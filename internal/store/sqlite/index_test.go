@@ -5,8 +5,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
@@ -83,5 +85,31 @@ func indexAll(t *testing.T, s *sqlite.Store) {
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// As many queries as there are readers end with their requests, and others can read again.
+func TestQueriesEndWithTheirRequests(t *testing.T) {
+	t.Parallel()
+	s := openAt(t, filepath.Join(t.TempDir(), "bloom.db"), storetest.NewClock())
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, sqlite.DefaultReaders)
+	for range cap(ended) {
+		go func() { ended <- s.ReadForever(ctx) }()
+	}
+	busy := func() bool { return s.Pools()[0].Used == cap(ended) }
+	for deadline := time.Now().Add(time.Minute); !busy(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatal("the queries do not run")
+		}
+	}
+	cancel()
+	for range cap(ended) {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("a query ended with %v", err)
+		}
+	}
+	if _, err := s.Stats(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

@@ -30,8 +30,7 @@ func newReaders(path string, n int, fail func(error) error) *readers {
 	return r
 }
 
-// Run runs fn in one snapshot of the database. ctx only limits the wait for a
-// connection: one call reads a bounded number of rows.
+// Run runs fn in one snapshot of the database. Its queries end with ctx.
 func (r *readers) Run(ctx context.Context, fn func(c sqldb.Conn) error) error {
 	c, err := r.take(ctx)
 	if err != nil {
@@ -47,7 +46,9 @@ func (r *readers) Run(ctx context.Context, fn func(c sqldb.Conn) error) error {
 	if _, err := c.exec("BEGIN"); err != nil {
 		return r.fail(err)
 	}
+	c.ctx = ctx
 	err = fn(c)
+	c.ctx = background
 	if _, end := c.exec("COMMIT"); end != nil {
 		// Drop the connection: its open transaction would keep an old snapshot.
 		_ = c.close()
