@@ -67,7 +67,9 @@ func (c *controlPlane) State() dispatch.MembridgeState {
 	if c.unconfigured() {
 		return dispatch.MembridgeState{}
 	}
-	return dispatch.MembridgeState(c.client.State())
+	now := c.client.State()
+	return dispatch.MembridgeState{ConsecutiveFailures: now.ConsecutiveFailures, LastSuccess: now.LastSuccess, LastError: now.LastError, Connected: now.Connected,
+		Disabled: false, SkippedAgents: now.SkippedAgents, SkippedWhy: now.SkippedWhy}
 }
 
 // Configure replaces address and key. An invalid address is refused when it is saved; if one is

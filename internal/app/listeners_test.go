@@ -117,3 +117,26 @@ func boundsHeaders(t *testing.T, name, url string) {
 		t.Errorf("%s: a connection with half a request is kept", name)
 	}
 }
+
+// What is added to the commands for a new worker comes from here.
+func TestHealthHasWhatAWorkersCommandNeeds(t *testing.T) {
+	t.Parallel()
+	cfg := upConfig(t, t.TempDir())
+	cfg.Server.TLSCert, cfg.Server.TLSKey = selfSigned(t)
+	cfg.Server.NoMembridge = true
+	during(t, cfg, func(up *app.Up) {
+		caller := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+		defer caller.CloseIdleConnections()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, up.Server.URL()+"/health", http.NoBody)
+		must(t, err)
+		req.Header.Set("X-Runtime-API-Key", string(cfg.Server.RuntimeAPIKey))
+		res, err := caller.Do(req)
+		must(t, err)
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		must(t, err)
+		if !strings.Contains(string(body), `"private_ca":true`) || !strings.Contains(string(body), `"disabled":true`) {
+			t.Errorf("%s", body)
+		}
+	})
+}

@@ -84,7 +84,7 @@ func (m membridgeSettings) keyName() string {
 // MembridgeState returns the state of the connection to the control plane.
 func (s *Service) MembridgeState() MembridgeState {
 	if s.membridge == nil {
-		return MembridgeState{}
+		return MembridgeState{Disabled: true}
 	}
 	return s.membridge.State()
 }

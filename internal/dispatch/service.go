@@ -40,6 +40,7 @@ type MembridgeState struct {
 	LastSuccess         *int64  `json:"lastSuccess" doc:"Unix milliseconds"`
 	LastError           *string `json:"lastError"`
 	Connected           bool    `json:"connected"`
+	Disabled            bool    `json:"disabled,omitempty" doc:"The server was started with --no-membridge"`
 	SkippedAgents       int     `json:"skippedAgents,omitempty" doc:"Invalid entries in the last list of agents; absent if there were none"`
 	SkippedWhy          string  `json:"skippedWhy,omitempty" doc:"Why the first of them is invalid"`
 }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"log/slog"
 	"net"
@@ -112,15 +113,41 @@ func (f *Front) Scheme() string { return f.scheme }
 
 // CertificateExpires returns when the certificate for a domain expires; zero without one.
 func (f *Front) CertificateExpires(domain string) time.Time {
+	if cert := f.certificate(domain); cert != nil {
+		return cert.Leaf.NotAfter
+	}
+	return time.Time{}
+}
+
+// PrivateCA reports whether the certificate for a domain is signed by an authority that this
+// system does not know.
+func (f *Front) PrivateCA(domain string) bool {
+	cert := f.certificate(domain)
+	known, err := x509.SystemCertPool()
+	if cert == nil || err != nil || known.Equal(x509.NewCertPool()) { // without any, nothing is known
+		return false
+	}
+	between := x509.NewCertPool()
+	for _, raw := range cert.Certificate[1:] {
+		if c, err := x509.ParseCertificate(raw); err == nil {
+			between.AddCert(c)
+		}
+	}
+	_, err = cert.Leaf.Verify(x509.VerifyOptions{Intermediates: between, Roots: known, CurrentTime: cert.Leaf.NotAfter, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	return errors.As(err, new(x509.UnknownAuthorityError))
+}
+
+// certificate returns the certificate for a domain; nil without one.
+func (f *Front) certificate(domain string) *tls.Certificate {
 	if f.http.TLSConfig == nil || f.http.TLSConfig.GetCertificate == nil {
-		return time.Time{}
+		return nil
 	}
 	cert, err := f.http.TLSConfig.GetCertificate(&tls.ClientHelloInfo{ServerName: domain, SupportedVersions: []uint16{tls.VersionTLS13},
 		CipherSuites: []uint16{tls.TLS_AES_128_GCM_SHA256}, SignatureSchemes: []tls.SignatureScheme{tls.ECDSAWithP256AndSHA256, tls.PSSWithSHA256}})
 	if err != nil || cert == nil || cert.Leaf == nil {
-		return time.Time{}
+		return nil
 	}
-	return cert.Leaf.NotAfter
+	return cert
 }
 
 // Handle sets the handler of all requests.

@@ -52,6 +52,9 @@ type Config struct {
 	// Disk returns the space on the disk of the data folder, nil if unknown; Disk itself
 	// may be nil.
 	Disk func() *Disk
+	// PrivateCA reports whether the server's certificate is signed by an authority that systems do
+	// not know; it may be nil.
+	PrivateCA func() bool
 	// Version is shown in the API's description.
 	Version string
 	// StartedAt is when the process started, for health's uptime. Zero: now.

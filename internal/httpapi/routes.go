@@ -36,6 +36,7 @@ type health struct {
 	Membridge dispatch.MembridgeState `json:"membridge"`
 	Artifacts bloom.BlobState         `json:"artifacts" doc:"Where artifacts are kept"`
 	Auth      auth.Mode               `json:"auth" enum:"keys,development,insecure" doc:"How callers are authenticated"`
+	PrivateCA bool                    `json:"private_ca,omitempty" doc:"The server's certificate is signed by an authority that its system does not know: workers need --ca-file; absent for callers without a key"`
 	Disk      *Disk                   `json:"disk,omitempty" doc:"Disk of the data folder; absent for callers without a key, and if it is unknown"`
 }
 
@@ -86,6 +87,7 @@ func (s *Server) health(ctx context.Context, c *call, _ *none) (*reply[health], 
 	if c.caller.Known() && s.disk != nil {
 		h.Disk = s.disk()
 	}
+	h.PrivateCA = c.caller.Known() && s.privateCA != nil && s.privateCA()
 	if !c.caller.Known() {
 		h.Membridge.SkippedWhy = ""
 		if h.Membridge.LastError != nil {

@@ -53,6 +53,7 @@ type Server struct {
 	known         func(*http.Request)
 	files         *share.Shares
 	disk          func() *Disk
+	privateCA     func() bool
 	streamTimeout time.Duration
 }
 
@@ -77,7 +78,7 @@ func New(c Config) *Server {
 	s := &Server{
 		svc: c.Service, auth: c.Auth, origin: c.Origin, proxy: c.Proxy, proxies: c.Proxies, web: c.Web, log: c.Logger,
 		clock: c.Clock, started: c.StartedAt, version: c.Version, observe: c.Observe, limits: newLimits(c), anonymousAudits: guard.NewLimiter(c.Clock, anonymousAudits), probed: guard.NewLimiter(c.Clock, probesLogged),
-		bodies: newBudget(cmp.Or(c.BodyBudget, DefaultBodyBudget)), streamTimeout: cmp.Or(c.StreamTimeout, DefaultStreamTimeout), disk: c.Disk, known: c.Known, files: share.New(transfersOfAll, transfersOfNetwork),
+		bodies: newBudget(cmp.Or(c.BodyBudget, DefaultBodyBudget)), streamTimeout: cmp.Or(c.StreamTimeout, DefaultStreamTimeout), disk: c.Disk, privateCA: c.PrivateCA, known: c.Known, files: share.New(transfersOfAll, transfersOfNetwork),
 	}
 	answers := max(cmp.Or(c.BodyBudget, DefaultBodyBudget), leastAnswers)
 	s.answers = share.New(answers, answers/2)
