@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -32,6 +33,11 @@ func TestAFollowerDoesNotAskAtEveryRun(t *testing.T) {
 	}
 	leads(first, true)
 	leads(second, false)
+	cut, cancel := context.WithCancel(t.Context())
+	cancel() // the loop that asks was restarted
+	if is, err := first.mine(cut); err != nil || !is || !first.held() {
+		t.Errorf("a restarted loop gave up the leadership: %v, %v", is, err)
+	}
 	first.close()
 	leads(second, false) // cached
 	second.askAt = time.Now()

@@ -96,10 +96,16 @@ type leader struct {
 // again: each attempt opens a connection, and each loop asks at every run.
 const askAgain = 5 * time.Second
 
-// mine reports whether this server is the leader, after trying to become it.
+// leaderPatience is how long the database may take to answer about the leadership.
+const leaderPatience = 10 * time.Second
+
+// mine reports whether this server is the leader, after trying to become it. ctx may end: a query
+// that is cancelled would close the connection that all loops' leadership belongs to.
 func (s *leader) mine(ctx context.Context) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaderPatience)
+	defer cancel()
 	if s.lock != nil {
 		if s.lock.Held(ctx) == nil {
 			return true, nil

@@ -64,13 +64,20 @@ func OpenMembridge(ctx context.Context, cfg MembridgeConfig, b Build) (_ *Membri
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	m.server, err = membridge.Open(ctx, membridge.Config{
+	opened := membridge.Config{
 		DatabaseURL: cfg.DatabaseURL, DatabasePath: filepath.Join(cfg.DataDir, MembridgeFile),
 		AdminKey: cfg.AdminKey, AgentKey: string(cfg.AgentKey), RequireTokens: cfg.AgentTokens == config.TokensRequired,
 		SyncAgentKey: cfg.SyncAgentKey, Development: isLoopback(m.listener.Addr()), Open: cfg.Open,
 		Limits: membridge.Limits{Address: cfg.RateAddress, Admin: cfg.RateKey, Agent: cfg.RateWorker},
 		Known:  front.Known, Proxies: proxies, RuntimeURL: cfg.RuntimeURL, Version: b.Version, Log: b.Logger,
-	})
+	}
+	open := func() (err error) {
+		m.server, err = membridge.Open(ctx, opened)
+		return err
+	}
+	if err = open(); cfg.DatabaseURL != "" && err != nil {
+		err = awaitDatabase(ctx, b.Logger, open)
+	}
 	if misuse := (membridge.ConfigError{}); errors.As(err, &misuse) {
 		return nil, ConfigError{misuse}
 	}

@@ -119,11 +119,16 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 func (s *Server) openDatabase(ctx context.Context) error {
 	_, atEnd := s.cfg.Transcribe()
 	if s.cfg.DatabaseURL != "" {
-		store, err := postgres.Open(ctx, postgres.Config{URL: string(s.cfg.DatabaseURL), Logger: s.log, Committed: s.metrics.Committed, Transcripts: atEnd})
+		err := awaitDatabase(ctx, s.log, func() error {
+			store, err := postgres.Open(ctx, postgres.Config{URL: string(s.cfg.DatabaseURL), Logger: s.log, Committed: s.metrics.Committed, Transcripts: atEnd})
+			if err == nil {
+				s.store = store
+			}
+			return err
+		})
 		if err != nil {
 			return ofDatabase(err)
 		}
-		s.store = store
 		return nil
 	}
 	path := filepath.Join(s.cfg.DataDir, DatabaseFile)

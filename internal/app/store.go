@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/retry"
 	"github.com/bloom-runtime/bloom/internal/schema"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
@@ -65,6 +68,27 @@ func OpenDatabase(ctx context.Context, dataDir, databaseURL string) (bloom.Store
 		return nil, ofDatabase(err)
 	}
 	return store, nil
+}
+
+// databasePatience is how long a starting server waits for a PostgreSQL server that does not accept
+// connections yet, for example because the whole machine was restarted.
+const databasePatience = time.Minute
+
+// awaitDatabase repeats open until the PostgreSQL server accepts connections.
+func awaitDatabase(ctx context.Context, log *slog.Logger, open func() error) error {
+	waits := retry.Policy{First: 500 * time.Millisecond, Max: 5 * time.Second}.Waits()
+	for began := time.Now(); ; {
+		err := open()
+		left := databasePatience - time.Since(began)
+		if !postgres.IsStarting(err) || left <= 0 {
+			return err
+		}
+		wait := waits()
+		log.WarnContext(ctx, "waiting for PostgreSQL, which does not accept connections yet", "retry_in", wait, "give_up_in", left.Round(time.Second), "error", err)
+		if retry.Sleep(ctx, wait) != nil {
+			return err
+		}
+	}
 }
 
 // ofDatabase names the setting that an error of PostgreSQL's comes from.

@@ -38,6 +38,16 @@ func isGone(err error) bool {
 	return false
 }
 
+// IsStarting reports whether a connection failed because the server does not accept any yet:
+// it is starting, or its machine is.
+func IsStarting(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return strings.HasPrefix(pg.Code, "57P") || pg.Code == "53300"
+	}
+	return err != nil && isCut(err)
+}
+
 func isCut(err error) bool {
 	var network net.Error
 	var connect *pgconn.ConnectError
