@@ -83,10 +83,11 @@ const (
 	ClassInternal         ErrorClass = "internal"
 )
 
-// Retryable reports whether an error of this class is worth another attempt by default.
+// Retryable reports whether an error of this class is worth another attempt by default. A timeout
+// is not: another attempt pays for the same steps and takes as long.
 func Retryable(class ErrorClass) bool {
 	switch class {
-	case ClassRateLimited, ClassProviderError, ClassCrashed, ClassWorkerLost, ClassTimeout:
+	case ClassRateLimited, ClassProviderError, ClassCrashed, ClassWorkerLost:
 		return true
 	}
 	return false

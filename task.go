@@ -43,8 +43,8 @@ const (
 
 // Limits of a task, stated in the wire contract.
 const (
-	DefaultTimeoutSec  = 120
-	MaxTimeoutSec      = 3600
+	DefaultTimeoutSec  = 1800
+	MaxTimeoutSec      = 86_400
 	DefaultMaxAttempts = 3
 	MaxMaxAttempts     = 10
 )
@@ -57,7 +57,7 @@ const WorkspaceContext Workspace = "context"
 
 // Policy bounds one run of a task.
 type Policy struct {
-	TimeoutSec int   `json:"timeout_sec" minimum:"1" maximum:"3600" default:"120" doc:"Longest time one run may take, in seconds"`
+	TimeoutSec int   `json:"timeout_sec" minimum:"1" maximum:"86400" default:"1800" doc:"Longest time one run may take, in seconds"`
 	Budget     int64 `json:"budget" minimum:"0" default:"0" doc:"Most tokens one run may use (input, output and cache creation); 0 means no limit"`
 	Ordered    bool  `json:"ordered" default:"false" doc:"Wait for the earlier ordered tasks of the same context_id to end"`
 	// Workspace says which working folder the task gets; empty is the worker's own.

@@ -233,7 +233,7 @@ func wantError(t *testing.T, run bloom.Run, class bloom.ErrorClass) {
 	if c.Status != bloom.OutcomeError || c.ErrorClass != class || c.ErrorMessage == nil || *c.ErrorMessage == "" {
 		t.Fatalf("run = %s, want error class %s", show(run), class)
 	}
-	if c.Retryable != bloom.Retryable(class) && class != bloom.ClassInternal {
+	if c.Retryable != bloom.Retryable(class) && class != bloom.ClassInternal && class != bloom.ClassTimeout {
 		t.Errorf("retryable = %v for class %s", c.Retryable, class)
 	}
 }

@@ -27,6 +27,9 @@ func TestTimeoutEndsTheRun(t *testing.T) {
 		if at := asked.Load(); timeout < 100 && (at == nil || time.Since(*at) < time.Duration(timeout)*time.Second/4) {
 			continue // a busy machine: the time was over before claude could read the beginning
 		}
+		if run.Completion.Retryable {
+			t.Errorf("run = %s, want no attempt that pays for the same again", show(run))
+		}
 		m := run.Completion.Metrics
 		if m.TokensUsed == nil || *m.TokensUsed < 1000 || m.CostUSD == nil || *m.CostUSD <= 0 {
 			t.Errorf("metrics = %s, want the tokens and cost of the killed run", show(run))
@@ -41,6 +44,9 @@ func TestSilenceEndsTheRun(t *testing.T) {
 	h.config.Silence = 3 * time.Second
 	run, _ := h.run(task("hang"))
 	wantError(t, run, bloom.ClassTimeout)
+	if !run.Completion.Retryable {
+		t.Errorf("run = %s, want another attempt, because the model has not answered", show(run))
+	}
 }
 
 func TestTheCauseOfACancelledContextDecides(t *testing.T) {

@@ -117,9 +117,9 @@ func notStarted(err error) verdict {
 func stoppedVerdict(o outcome) verdict {
 	switch {
 	case errors.Is(o.stopped, errTimeout):
-		return failed(bloom.ClassTimeout, "the task did not end within policy.timeout_sec")
+		return timedOut(o, "the task exceeded its time limit; raise it with --timeout (policy.timeout_sec)")
 	case errors.Is(o.stopped, errSilent):
-		return failed(bloom.ClassTimeout, errSilent.Error())
+		return timedOut(o, errSilent.Error())
 	case errors.Is(o.stopped, errBudget):
 		return failed(bloom.ClassBudgetExceeded, "the task used more tokens than policy.budget allows")
 	case errors.Is(o.stopped, errProtocol):
@@ -133,6 +133,14 @@ func stoppedVerdict(o outcome) verdict {
 	}
 	v := failed(bloom.ClassWorkerLost, "the worker stopped")
 	v.release = true
+	return v
+}
+
+// timedOut returns the verdict on a run that took too long. It is retried only if the model
+// had not answered, because another attempt would pay for the same steps.
+func timedOut(o outcome, message string) verdict {
+	v := failed(bloom.ClassTimeout, message)
+	v.retryable = !o.worked
 	return v
 }
 

@@ -26,7 +26,7 @@ type taskFlags struct {
 	Context        string        `name:"context" short:"c" placeholder:"ID" help:"The conversation to continue; default: a new one."`
 	Hint           []string      `name:"hint" placeholder:"PATH" help:"File or pattern in the worker's folder to put before the prompt (repeatable)."`
 	Artifact       []string      `name:"artifact" placeholder:"GLOB" help:"Files in the worker's folder to upload when the run ends, for example out/** (repeatable)."`
-	Timeout        time.Duration `name:"timeout" default:"2m" help:"Time limit of one run, 1s to 1h."`
+	Timeout        time.Duration `name:"timeout" default:"30m" help:"Time limit of one run, 1s to 24h."`
 	Budget         int64         `name:"budget" default:"0" placeholder:"N" help:"Most tokens one run may use; 0 means no limit."`
 	Format         string        `name:"format" default:"text" enum:"text,json" help:"Output format: text or json."`
 	MaxAttempts    int           `name:"max-attempts" default:"3" placeholder:"N" help:"Maximum number of attempts, 1 to 10."`
@@ -58,7 +58,7 @@ func (f *taskFlags) spec(inv *invocation) (bloom.TaskSpec, error) {
 	}
 	seconds := int((f.Timeout + time.Second - 1) / time.Second)
 	if seconds < 1 || seconds > bloom.MaxTimeoutSec {
-		return bloom.TaskSpec{}, usagef("--timeout: %s is not between 1s and 1h", f.Timeout)
+		return bloom.TaskSpec{}, usagef("--timeout: %s is not between 1s and 24h", f.Timeout)
 	}
 	if err := f.check(); err != nil {
 		return bloom.TaskSpec{}, err

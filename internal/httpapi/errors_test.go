@@ -32,7 +32,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		"a number for a text":            {"/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":5}`, "prompt"},
 		"a text for a number":            {"/llm-tasks", `{` + needed + `,"policy":{"timeout_sec":"SECRET"}}`, "policy.timeout_sec"},
 		"no time at all":                 {"/llm-tasks", `{` + needed + `,"policy":{"timeout_sec":0}}`, "policy.timeout_sec"},
-		"too much time":                  {"/llm-tasks", `{` + needed + `,"policy":{"timeout_sec":3601}}`, "policy.timeout_sec"},
+		"too much time":                  {"/llm-tasks", `{` + needed + `,"policy":{"timeout_sec":86401}}`, "policy.timeout_sec"},
 		"a negative budget":              {"/llm-tasks", `{` + needed + `,"policy":{"budget":-1}}`, "policy.budget"},
 		"a format nobody knows":          {"/llm-tasks", `{` + needed + `,"desired_format":"SECRET"}`, "desired_format"},
 		"too many attempts":              {"/llm-tasks", `{` + needed + `,"max_attempts":11}`, "max_attempts"},

@@ -57,7 +57,7 @@ func TestEveryLimitIsNamed(t *testing.T) {
 		{Field: "context_id", Message: "must have at most 512 characters"},
 		{Field: "prompt", Message: "must not be empty"},
 		{Field: "context_hints", Message: "must have at most 1000 entries"},
-		{Field: "policy.timeout_sec", Message: "must be between 1 and 3600"},
+		{Field: "policy.timeout_sec", Message: "must be between 1 and 86400"},
 		{Field: "policy.budget", Message: "must not be negative"},
 		{Field: "desired_format", Message: "must be 'text' or 'json'"},
 		{Field: "max_attempts", Message: "must be between 1 and 10"},

@@ -23,7 +23,7 @@ export const emptyDraft = (): Draft => ({
   prompt: '',
   agent: 'assistant',
   contextId: '',
-  timeout: '600',
+  timeout: '1800',
   budget: '0',
   attempts: '3',
   format: 'text',

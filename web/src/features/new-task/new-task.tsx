@@ -142,7 +142,7 @@ function Form({ first }: { first: Draft }) {
                 {...c}
                 type="number"
                 min={1}
-                max={3600}
+                max={86400}
                 value={draft.timeout}
                 onChange={(e) => set('timeout', e.target.value)}
               />
