@@ -9,6 +9,8 @@ type workerOptions struct {
 	args []string
 	// claude is the command line; "" is the real one.
 	claude string
+	// ownFolders gives each context a folder, which is the default; else all share one.
+	ownFolders bool
 	// program is the worker's binary; "" is the one under test.
 	program string
 }
@@ -36,10 +38,14 @@ func (h *harness) work(o workerOptions) *proc {
 		o.claude = claudeBinary(h.t)
 	}
 	env = append(h.env("BLOOM_API_KEY="+workerKey, "CLAUDE_CONFIG_DIR="+h.configDir(o.name)), env...)
-	p := spawnAs(h.t, o.program, "worker "+o.name, append(env, markName+"="+h.markOf(o.name)), append([]string{
+	args := []string{
 		"worker", "--runtime-url", h.url, "--name", o.name, "--data-dir", filepath.Join(h.dir, "data-"+o.name),
-		"--workdir", h.workdir(o.name), "--agents-dir", filepath.Join(h.dir, "agents-"+o.name), "--claude", o.claude, "--pass-env", markName,
-	}, o.args...)...)
+		"--agents-dir", filepath.Join(h.dir, "agents-"+o.name), "--claude", o.claude, "--pass-env", markName,
+	}
+	if !o.ownFolders {
+		args = append(args, "--workdir", h.workdir(o.name))
+	}
+	p := spawnAs(h.t, o.program, "worker "+o.name, append(env, markName+"="+h.markOf(o.name)), append(args, o.args...)...)
 	h.workers = append(h.workers, p)
 	return p
 }

@@ -146,7 +146,7 @@ func (t traced) Run(ctx context.Context, task bloom.Task, emit func(typ string, 
 // claudeConfig returns how a worker runs claude.
 func claudeConfig(run config.Run, stateDir string, moves *transcripts, log *slog.Logger) claude.Config {
 	return claude.Config{
-		Path: run.Claude, Workdir: run.Workdir, WorkdirPerContext: run.ContextDirs, StateDir: stateDir, AgentsDir: run.AgentsDir,
+		Path: run.Claude, Workdir: run.Workdir, WorkdirPerContext: run.PerContext(), StateDir: stateDir, AgentsDir: run.AgentsDir,
 		PermissionMode: run.PermissionMode, AllowedTools: run.AllowedTool, DisallowedTools: run.DisallowedTool,
 		SettingSources: run.SettingSource, MCPConfig: run.MCPConfig, StrictMCPConfig: run.StrictMCP,
 		Model: run.Model, PassEnv: run.PassEnv, Silence: run.Silence, Warm: run.KeepAlive, Transcripts: moves, Workspaces: workspaces{moves}, AwaitOutcome: nil, Log: log,

@@ -40,8 +40,8 @@ type Config struct {
 	Path string
 	// Workdir is where claude works and where context hints are read. Required.
 	Workdir string
-	// WorkdirPerContext gives each context a folder of its own below Workdir.
-	// By default all contexts share Workdir.
+	// WorkdirPerContext gives each context a folder of its own below Workdir; otherwise all
+	// contexts share Workdir.
 	WorkdirPerContext bool
 	// StateDir stores the session ids by context. Required.
 	StateDir string

@@ -87,3 +87,9 @@ func ShareAnswers(ctx context.Context, r *Runner) error {
 	}
 	return nil
 }
+
+// PrepareFor is Prepare after a task of the agent.
+func PrepareFor(r *Runner, agent string) {
+	r.agent.Store(agent)
+	r.Prepare()
+}

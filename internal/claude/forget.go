@@ -1,18 +1,21 @@
 package claude
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bloom-runtime/bloom/internal/workspace"
 )
 
-// Forget starts to delete this machine's data of a context: its session with claude's own
-// file, its warm process, and its working folder if that moves with the context. The caller
+// Forget starts to delete this machine's data of a context: its sessions with claude's own
+// files, its warm process, and its own working folder. The caller
 // must call finish. finish waits for a running task of the context, deletes the session and
 // renames the folder; until then the context's next task waits. It then removes the folder,
 // for which no task waits. It fails when ctx ends; forgetting the context again removes the
@@ -38,26 +41,54 @@ func (r *Runner) removeContext(contextID string) error {
 	if err := r.setWorkspaceAside(contextID); err != nil {
 		return err
 	}
-	saved, err := r.sessions.load(contextID)
+	saved, _ := r.sessions.load(contextID) // the list has the ids, too
+	ids, err := r.sessions.list(contextID)
+	ids = append(ids, saved.SessionID)
+	if saved.Next != nil {
+		ids = append(ids, saved.Next.SessionID)
+	}
+	own := r.config.workspaceOf(contextID)
+	for _, dir := range r.config.claudeFolders(own) {
+		err = errors.Join(err, os.RemoveAll(dir)) // with auto-memory
+	}
+	err = errors.Join(err, r.config.removeSessions(ids, saved.Workdir, r.config.Workdir))
 	if err != nil {
-		return errors.Join(err, r.sessions.forget(contextID))
+		return err // forgetting the context again removes the rest
 	}
-	for _, id := range []string{saved.SessionID, saved.last()} {
-		if !validSession(id) {
-			continue
-		}
-		path := r.config.sessionFile(saved.Workdir, id)
-		err = errors.Join(err, os.RemoveAll(path), os.RemoveAll(strings.TrimSuffix(path, ".jsonl")))
-	}
-	return errors.Join(err, r.sessions.forget(contextID))
+	return errors.Join(r.sessions.forget(contextID), os.RemoveAll(r.sessions.listPath(contextID)))
 }
 
-// last returns the session of the last completed turn.
-func (s savedSession) last() string {
-	if s.Next == nil {
-		return ""
+// claudeFolders returns the folders in which claude stores what belongs to a working folder:
+// transcripts and memory, and the output of commands.
+func (c Config) claudeFolders(workdir string) []string {
+	name, env := projectFolder(workdir), c.environment()
+	temp := cmp.Or(lookup(env, "CLAUDE_CODE_TMPDIR"), lookup(env, "TMPDIR"), "/tmp")
+	return []string{filepath.Join(c.projectsDir(), name), filepath.Join(temp, fmt.Sprintf("claude-%d", os.Getuid()), name)}
+}
+
+// removeSessions removes claude's files of the sessions: everything that begins with the id of
+// one in the folders of the working folders, or in a folder of claude's configuration.
+func (c Config) removeSessions(ids []string, workdirs ...string) (err error) {
+	ids = slices.DeleteFunc(ids, func(id string) bool { return !validSession(id) })
+	var dirs []string
+	for _, workdir := range workdirs {
+		dirs = append(dirs, c.claudeFolders(workdir)...)
 	}
-	return s.Next.SessionID
+	folders, _ := os.ReadDir(c.configDir()) // without it, there is nothing to remove
+	for _, folder := range folders {
+		if folder.IsDir() {
+			dirs = append(dirs, filepath.Join(c.configDir(), folder.Name()))
+		}
+	}
+	for _, dir := range dirs {
+		entries, _ := os.ReadDir(dir)
+		for _, entry := range entries {
+			if slices.ContainsFunc(ids, func(id string) bool { return strings.HasPrefix(entry.Name(), id) }) {
+				err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
+			}
+		}
+	}
+	return err
 }
 
 // maxForgotten is how many of a context's folders may be waiting to be removed.
@@ -68,11 +99,8 @@ func (c Config) forgottenPath(contextID string, n int) string {
 	return fmt.Sprintf("%s.forgotten%d", c.workspaceOf(contextID), n)
 }
 
-// setWorkspaceAside renames a context's folder if it moves with the context.
+// setWorkspaceAside renames a context's own folder.
 func (r *Runner) setWorkspaceAside(contextID string) error {
-	if note, err := r.config.workspaceRecord(contextID); err == nil && note == nil {
-		return nil
-	}
 	dir, n := r.config.workspaceOf(contextID), 0
 	for _, name := range []string{dir, dir + ".restoring", dir + ".replaced"} {
 		err := os.Rename(name, r.config.forgottenPath(contextID, n))
@@ -83,7 +111,7 @@ func (r *Runner) setWorkspaceAside(contextID string) error {
 			return err
 		}
 	}
-	return os.Remove(r.config.workspaceRecordPath(contextID))
+	return os.RemoveAll(r.config.workspaceRecordPath(contextID))
 }
 
 // removeForgotten removes the folders that were set aside, now or earlier. It handles one

@@ -47,6 +47,7 @@ type pool struct {
 	mu       sync.Mutex
 	idle     []*warmProcess // least recently used first
 	spare    *warmProcess
+	refused  string // the key with which a spare process could not be claimed
 	watching bool
 	starting chan struct{} // closed when the spare process has started; nil while none is starting
 	closed   bool
@@ -68,10 +69,11 @@ func newPool(most int, log *slog.Logger) *pool {
 	return &pool{max: most, limits: limits, log: log, ctx: ctx, stop: stop}
 }
 
-// take returns the context's warm process, or the spare one for a context without a
-// session, if it was started with the same key. It stops a process of the context that
-// cannot be used. While the spare process is starting, it waits until ctx ends.
-func (p *pool) take(ctx context.Context, contextID, sessionID, key string) (l *warmProcess, kind string) {
+// take returns the context's warm process if it was started with the key, or for a context
+// without a session the spare one if it was started with the spare's key. It stops a process
+// of the context that cannot be used. While the spare process is starting, it waits until ctx
+// ends.
+func (p *pool) take(ctx context.Context, contextID, sessionID, key, spareKey string) (l *warmProcess, kind string) {
 	p.mu.Lock()
 	if starting := p.starting; starting != nil && sessionID == "" {
 		p.mu.Unlock()
@@ -87,8 +89,8 @@ func (p *pool) take(ctx context.Context, contextID, sessionID, key string) (l *w
 		found = p.idle[i]
 		p.idle = slices.Delete(p.idle, i, i+1)
 		kind = "living"
-	} else if p.spare != nil && sessionID == "" && p.spare.key == key {
-		found, p.spare, kind = p.spare, nil, "spare"
+	} else if p.spare != nil && sessionID == "" && p.spare.key == spareKey {
+		found, p.spare, kind, key = p.spare, nil, "spare", spareKey
 	}
 	p.mu.Unlock()
 	if found == nil {

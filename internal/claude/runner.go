@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -20,6 +21,7 @@ type Runner struct {
 	versions fileCache // output of claude --version
 	help     fileCache // output of claude --help
 	pool     *pool
+	agent    atomic.Value  // string: the agent of the last task, for the spare process
 	removing chan struct{} // holds a token while the folder of a forgotten context is removed
 }
 
@@ -104,13 +106,11 @@ func (v verdict) completion(metrics bloom.Metrics) bloom.Completion {
 
 // Prepare starts the spare process in the background, if the configuration keeps
 // processes alive. The spare process has the options of a task without special requests,
-// and serves the first such task of a new context. A runner that was prepared or has run
-// tasks must be closed.
+// of the last task's agent, and serves the first such task of a new context. A runner that was
+// prepared or has run tasks must be closed.
 func (r *Runner) Prepare() {
-	if r.config.WorkdirPerContext {
-		return // a process cannot change its folder
-	}
-	plain := &coldSession{config: r.config, workdir: r.config.Workdir}
+	plain := &coldSession{config: r.config, workdir: r.config.spareWorkdir()}
+	plain.config.project, _ = r.agent.Load().(string)
 	r.pool.prepare(func(ctx context.Context) (_ string, err error) {
 		if plain.path, err = r.usable(ctx); err != nil {
 			return "", err
@@ -118,6 +118,12 @@ func (r *Runner) Prepare() {
 		plain.args = r.baseArgs(ctx, plain.path)
 		return plain.startKey(ctx)
 	}, func(key string) (*warmProcess, error) {
-		return startProcess(r.config, plain.path, plain.turnArgs(), plain.workdir, key)
+		if !r.config.WorkdirPerContext {
+			return startProcess(plain.config, plain.path, plain.turnArgs(), plain.workdir, key)
+		}
+		if err := os.MkdirAll(plain.workdir, 0o755); err != nil {
+			return nil, err
+		}
+		return startUnclaimed(plain.config, plain.path, plain.turnArgs(), plain.workdir, key)
 	})
 }

@@ -20,6 +20,7 @@ func (t *taskRun) open(ctx context.Context, path string) (_ session, resumes boo
 		t.config.Log.Error("the session of a context cannot be read", "context_id", t.task.ContextID, "error", err)
 		t.emit.warn("session_unreadable", "the worker's record of this context's session cannot be read; starting a new session")
 	}
+	was := saved
 	if t.config.Transcripts != nil && t.exclusive {
 		if saved, err = t.syncSession(ctx, saved); err != nil {
 			return nil, false, err
@@ -27,6 +28,9 @@ func (t *taskRun) open(ctx context.Context, path string) (_ session, resumes boo
 		if t.stored != nil {
 			t.base = t.stored.SHA256
 		}
+	}
+	if was.SessionID != "" && was.Workdir == t.config.Workdir && t.config.WorkdirPerContext {
+		t.emit.warn("workdir_changed", "this context has its own working folder now; the files of its earlier tasks are still in "+was.Workdir)
 	}
 	switch {
 	case saved.SessionID != "" && saved.Workdir != t.workdir:
@@ -52,6 +56,9 @@ func (t *taskRun) open(ctx context.Context, path string) (_ session, resumes boo
 // saveSession saves the session id as soon as claude prints it, so that it survives a
 // kill. It does not save a copy made for a parallel task.
 func (t *taskRun) saveSession(id string) {
+	if err := t.runner.sessions.enlist(t.task.ContextID, id); err != nil {
+		t.config.Log.Error("the list of a context's sessions could not be written; forgetting the context may leave files of claude", "context_id", t.task.ContextID, "error", err)
+	}
 	if !t.exclusive {
 		return
 	}
@@ -81,5 +88,5 @@ func (t *taskRun) withWarmProcess(ctx context.Context, s *coldSession) session {
 		t.config.Log.Debug("not keeping claude alive", "error", err)
 		return s
 	}
-	return &warmSession{coldSession: s, pool: t.runner.pool, contextID: t.task.ContextID, key: key}
+	return &warmSession{coldSession: s, pool: t.runner.pool, contextID: t.task.ContextID, key: key, spareKey: s.spareKey(ctx, key)}
 }

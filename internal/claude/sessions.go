@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/bloom-runtime/bloom/internal/durable"
@@ -170,11 +172,37 @@ func (s *sessions) save(saved savedSession) error {
 	return durable.Replace(s.path(saved.ContextID), data)
 }
 
-// forget removes the context's session.
+// forget removes the context's session. The list of its sessions remains.
 func (s *sessions) forget(contextID string) error {
 	err := os.Remove(s.path(contextID))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err
+}
+
+// listPath returns the path of the list of all claude sessions that the context had here,
+// also copies and those that another one replaced: all of them are forgotten together.
+func (s *sessions) listPath(contextID string) string {
+	return strings.TrimSuffix(s.path(contextID), ".json") + ".list"
+}
+
+// list returns the ids of the context's sessions.
+func (s *sessions) list(contextID string) ([]string, error) {
+	data, err := readRecord(s.listPath(contextID))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return strings.Fields(string(data)), err
+}
+
+// enlist adds a session to the context's list.
+func (s *sessions) enlist(contextID, id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ids, err := s.list(contextID)
+	if err != nil || slices.Contains(ids, id) {
+		return err
+	}
+	return durable.Replace(s.listPath(contextID), []byte(strings.Join(append(ids, id), "\n")+"\n"))
 }

@@ -20,10 +20,13 @@ func (p *pool) prepare(key func(context.Context) (string, error), start func(key
 		k, err := key(p.ctx)
 		p.mu.Lock()
 		if p.spare != nil && (p.spare.key != k || p.spare.exited()) {
+			if p.spare.key == k && p.spare.unclaimed.Load() {
+				p.refused = k // this claude does not know the option
+			}
 			p.stopLocked(p.spare)
 			p.spare = nil
 		}
-		exists := p.spare != nil
+		exists := p.spare != nil || err == nil && k == p.refused
 		if exists {
 			p.starting = nil
 		}
@@ -56,4 +59,12 @@ func (p *pool) spares() int {
 		return 1
 	}
 	return 0
+}
+
+// refuse makes prepare start no more spare processes with the key, because one could not be
+// claimed.
+func (p *pool) refuse(key string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refused = key
 }

@@ -58,12 +58,7 @@ func (t *taskRun) do(parent context.Context) verdict {
 		v.retryable = true
 		return v
 	}
-	if err := t.chooseWorkdir(); err != nil {
-		t.config.Log.Error("the working folder cannot be used", "error", err)
-		v := failed(bloom.ClassInternal, "the worker cannot use its working folder")
-		v.retryable = true
-		return v
-	}
+	t.chooseWorkdir()
 	var release func()
 	if t.exclusive, release, err = t.runner.sessions.acquire(ctx, t.task.ContextID); err != nil {
 		return verdictOf(outcome{stopped: err})
@@ -76,8 +71,12 @@ func (t *taskRun) do(parent context.Context) verdict {
 		}
 		return v
 	}
+	t.inode = inode(t.workdir)
 	if err := t.syncWorkspace(ctx); err != nil {
 		return t.notReady(ctx, "the context's working folder cannot be restored", err)
+	}
+	if err := os.MkdirAll(t.workdir, 0o755); err != nil {
+		return t.notReady(ctx, "the worker cannot use its working folder", err)
 	}
 	session, resumes, err := t.open(ctx, path)
 	if err != nil {
@@ -108,6 +107,7 @@ func (t *taskRun) do(parent context.Context) verdict {
 	session.close(v.ok && keeping.Err() == nil)
 	t.uploadFiles(parent, v)
 	t.workspaceUpdate = t.saveWorkspace(keeping, v)
+	t.runner.agent.Store(t.task.AgentSlug)
 	t.runner.Prepare()
 	return v
 }
@@ -183,13 +183,11 @@ func (t *taskRun) asJSON(ctx context.Context, session session, v verdict) verdic
 	return invalid
 }
 
-func (t *taskRun) chooseWorkdir() error {
+func (t *taskRun) chooseWorkdir() {
 	t.workdir = t.config.Workdir
 	if t.config.WorkdirPerContext || t.task.Policy.Workspace == bloom.WorkspaceContext {
 		t.workdir = t.config.workspaceOf(t.task.ContextID)
 	}
-	t.inode = inode(t.workdir)
-	return os.MkdirAll(t.workdir, 0o755)
 }
 
 // prompt returns the task's prompt, preceded by its hints.

@@ -105,7 +105,10 @@ func (t *taskRun) restore(ctx context.Context, st bloom.TranscriptState, frames 
 		return err
 	}
 	defer from.Close()
-	f, err := os.CreateTemp(filepath.Dir(path), ".bloom-*")
+	if err := t.runner.sessions.enlist(t.task.ContextID, st.SessionID); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), st.SessionID+".restoring-*")
 	if err != nil {
 		return err
 	}

@@ -87,7 +87,7 @@ func TestAProcessThatGrowsFromTurnToTurnIsReplaced(t *testing.T) {
 func TestTheSpareProcessWaitsForATaskThatItFits(t *testing.T) {
 	t.Parallel()
 	h := newWarmHarness(t, 3, standin.Sequence(standin.Reply{Text: `{"a":1}`}))
-	h.runner().Prepare()
+	claude.PrepareFor(h.runner(), "nobody")
 	eventually(t, "a spare process waits", func() bool { return len(supervisorsIn(h.config.Workdir)) > 0 })
 	waiting := supervisorsIn(h.config.Workdir)
 	asked := in("a", "one")
@@ -123,7 +123,7 @@ func supervisorsIn(dir string) (pids []string) {
 func TestTheSpareProcessIsReplacedWhenSettingsHaveChanged(t *testing.T) {
 	t.Parallel()
 	h := newWarmHarness(t, 4, standin.Sequence(standin.Reply{Text: "ok"}))
-	h.runner().Prepare()
+	claude.PrepareFor(h.runner(), "nobody")
 	eventually(t, "a spare process waits", func() bool { return len(processesIn(t, h.config.Workdir)) > 0 })
 	writeFile(t, filepath.Join(h.home, ".claude", "settings.json"), `{"env":{"A":"b"}}`)
 	for i, want := range []string{"new", "spare"} { // the first task's end replaces it
@@ -162,7 +162,7 @@ func TestATaskWaitsForASpareProcessNoLongerThanItsTime(t *testing.T) {
 	if err := os.WriteFile(h.config.Path, []byte("#!/bin/sh\n[ \"$1\" = --version ] || exit 0\necho $$ >"+asked+"\nexec sleep 600\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	h.runner().Prepare()
+	claude.PrepareFor(h.runner(), "nobody")
 	waitForFile(t, asked)
 	b := task("hello")
 	b.Policy.TimeoutSec = 1

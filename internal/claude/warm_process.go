@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bloom-runtime/bloom/internal/process"
@@ -23,6 +25,9 @@ type warmProcess struct {
 	stdin   *os.File
 	key     string       // of everything that claude reads at its start
 	initial map[int]bool // its descendants before the first turn, such as MCP servers
+
+	unclaimed atomic.Bool // it has no folder yet; see claim.go
+	answer    chan error  // claude's answer to the claim
 
 	contextID   string // whose turns it serves; empty for a spare process
 	sessionID   string // from its first turn
@@ -43,7 +48,8 @@ func startProcess(c Config, path string, args []string, workdir, key string) (*w
 		return nil, err
 	}
 	defer input.Close()
-	l := &warmProcess{stdin: stdin, key: key}
+	l := &warmProcess{stdin: stdin, key: key, answer: make(chan error, 1)}
+	l.unclaimed.Store(slices.Contains(args, awaitClaim))
 	stdout := &lineWriter{max: c.MaxLine, line: l.line, tooLong: l.tooLong}
 	stderr := &lineWriter{max: maxEventText, line: l.stderrLine, tooLong: func(int) {}}
 	l.process, err = process.Start(process.Command{
@@ -75,6 +81,10 @@ func (l *warmProcess) reject(why string) {
 func (l *warmProcess) line(line []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.unclaimed.Load() {
+		l.unclaimedLine(line)
+		return
+	}
 	switch m, ok := parse(line); {
 	case l.watch == nil:
 		l.setFault("it printed a line between two turns")

@@ -12,6 +12,7 @@ type warmSession struct {
 	pool      *pool
 	contextID string
 	key       string
+	spareKey  string       // of a spare process that it can use; empty for none
 	current   *warmProcess // in use by this run
 	kind      string       // of the current process: living, spare or new
 }
@@ -67,7 +68,11 @@ func (s *warmSession) find(ctx context.Context) (err error) {
 		}
 		s.close(false)
 	}
-	if s.current, s.kind = s.pool.take(ctx, s.contextID, s.resume, s.key); s.current != nil || ctx.Err() != nil {
+	s.current, s.kind = s.pool.take(ctx, s.contextID, s.resume, s.key, s.spareKey)
+	if s.current != nil && s.current.unclaimed.Load() {
+		s.claimSpare(ctx)
+	}
+	if s.current != nil || ctx.Err() != nil {
 		return nil
 	}
 	s.kind = "new"

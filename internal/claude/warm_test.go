@@ -66,7 +66,7 @@ func TestTheNextTaskOfAContextIsATurnOfItsWarmProcess(t *testing.T) {
 func TestANewContextIsServedByTheSpareProcess(t *testing.T) {
 	t.Parallel()
 	h := newWarmHarness(t, 2, standin.Sequence(standin.Reply{Text: "ok"}))
-	h.runner().Prepare()
+	claude.PrepareFor(h.runner(), "nobody")
 	eventually(t, "a spare process waits", func() bool { return len(processesIn(t, h.config.Workdir)) > 0 })
 	run, j := h.run(task("hello"))
 	wantSuccess(t, run, "ok")

@@ -126,7 +126,7 @@ func (w *watcher) system(m message) {
 		w.session.onSession(m.SessionID)
 		w.session.emit.send(EventSession, data{
 			"session_id": m.SessionID, "resumed": w.session.resume != "", "forked": w.session.fork,
-			"model": m.Model, "claude_version": m.Version, "permission_mode": m.PermissionMode, "tools": m.Tools, "process": w.process,
+			"model": m.Model, "claude_version": m.Version, "permission_mode": m.PermissionMode, "tools": m.Tools, "process": w.process, "workdir": w.session.workdir,
 		})
 	case "api_retry":
 		w.apiRetry(m)

@@ -53,8 +53,10 @@ func (t *taskRun) syncWorkspace(ctx context.Context) error {
 		return err
 	}
 	if note != nil && (note.Clean || note.Ahead) && t.inode == 0 {
-		// The folder was missing, and an empty one was just made. If this attempt ends before
-		// it is restored, the next one must know.
+		if note.onlyHere() {
+			t.emit.warn("workspace_lost", "the working folder is missing on this worker, and files of the last task were only there")
+		}
+		// If this attempt ends before the folder is restored, the next one must know.
 		note.ContextID, note.Clean, note.Ahead = t.task.ContextID, false, false
 		if err := t.config.saveWorkspaceRecord(*note); err != nil {
 			return err

@@ -71,6 +71,7 @@ func (c *upCmd) Run(inv *invocation) error {
 		}
 	}
 	if up.Worker != nil {
+		inv.say("files of tasks are in %s", c.Worker.Folders())
 		checked := make(chan struct{})
 		ctx, done := context.WithCancel(inv.ctx)
 		go func() {

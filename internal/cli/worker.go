@@ -85,7 +85,7 @@ func (c *workerCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	inv.say("Worker %s for %s runs up to %d tasks at once in %s", c.Worker.Name, runtime, c.Worker.MaxConcurrency, c.Worker.Workdir)
+	inv.say("Worker %s for %s runs up to %d tasks at once; their files are in %s", c.Worker.Name, runtime, c.Worker.MaxConcurrency, c.Worker.Folders())
 	inv.claudeBanner(inv.ctx, w)
 	return w.Run(inv.ctx, inv.cut)
 }

@@ -67,6 +67,9 @@ func (r *Run) Finish(dataDir string) error {
 			return fmt.Errorf("--pass-env: %q is not a valid variable name", name)
 		}
 	}
+	if r.ContextDirs == nil {
+		r.ContextDirs = new(r.Workdir == "")
+	}
 	for _, dir := range []struct {
 		path  *string
 		inner string
@@ -81,6 +84,17 @@ func (r *Run) Finish(dataDir string) error {
 		*dir.path = abs
 	}
 	return nil
+}
+
+// PerContext reports whether each context has a working folder of its own.
+func (r Run) PerContext() bool { return r.ContextDirs != nil && *r.ContextDirs }
+
+// Folders describes where tasks work.
+func (r Run) Folders() string {
+	if r.PerContext() {
+		return "a folder for each context in " + r.Workdir
+	}
+	return r.Workdir + ", which all contexts share"
 }
 
 // checkMCP refuses what claude would refuse in every run: c is the configuration itself,

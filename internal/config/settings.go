@@ -111,7 +111,7 @@ type Run struct {
 	MaxConcurrency int           `name:"max-concurrency" aliases:"slots" var:"BLOOM_MAX_CONCURRENCY" key:"max_concurrency" default:"2" placeholder:"N" help:"Tasks run at once, 1 to 32."`
 	Label          []string      `name:"label" var:"BLOOM_LABELS" key:"labels" placeholder:"L" help:"Label that tasks may require (repeatable)."`
 	Claude         string        `name:"claude" var:"BLOOM_CLAUDE" key:"claude" placeholder:"PATH" help:"The claude program; default: the one on the PATH."`
-	Workdir        string        `name:"workdir" var:"BLOOM_WORKDIR" key:"workdir" placeholder:"DIR" help:"Working folder of tasks; default: workdir in the data folder."`
+	Workdir        string        `name:"workdir" var:"BLOOM_WORKDIR" key:"workdir" placeholder:"DIR" help:"Working folder that all contexts share; default: each context has its own, in workdir in the data folder."`
 	AgentsDir      string        `name:"agents-dir" var:"BLOOM_AGENTS_DIR" key:"agents_dir" placeholder:"DIR" help:"Folder of agent files (SLUG.md); default: agents in the data folder."`
 	PermissionMode string        `name:"permission-mode" var:"BLOOM_PERMISSION_MODE" key:"permission_mode" default:"acceptEdits" enum:"acceptEdits,auto,bypassPermissions,default,dontAsk,plan" help:"What claude may do without asking: acceptEdits, auto, bypassPermissions, default, dontAsk, plan."`
 	AllowedTool    []string      `name:"allowed-tool" var:"BLOOM_ALLOWED_TOOLS" key:"allowed_tools" sep:"none" placeholder:"TOOL" help:"Tool claude may use without asking (repeatable)."`
@@ -119,7 +119,7 @@ type Run struct {
 	SettingSource  []string      `name:"setting-source" var:"BLOOM_SETTING_SOURCES" key:"setting_sources" enum:"user,project,local" placeholder:"SOURCE" help:"Sources of claude's settings: user, project, local (repeatable; default: all). Use only user if the workdir is not trusted."`
 	MCPConfig      []string      `name:"mcp-config" var:"BLOOM_MCP_CONFIGS" key:"mcp_configs" sep:"none" placeholder:"FILE" help:"MCP configuration for claude: files, separated by commas, or the JSON itself (repeatable)."`
 	StrictMCP      bool          `name:"strict-mcp-config" var:"BLOOM_STRICT_MCP_CONFIG" key:"strict_mcp_config" help:"Ignore MCP servers that are not in --mcp-config."`
-	ContextDirs    bool          `name:"workdir-per-context" var:"BLOOM_WORKDIR_PER_CONTEXT" key:"workdir_per_context" help:"Give each context its own folder in the workdir."`
+	ContextDirs    *bool         `name:"workdir-per-context" var:"BLOOM_WORKDIR_PER_CONTEXT" key:"workdir_per_context" help:"Give each context its own folder in the workdir; default: yes, unless --workdir is set, in which all contexts then work."`
 	Silence        time.Duration `name:"silence" var:"BLOOM_SILENCE" key:"silence" default:"10m" help:"How long claude may print nothing before its run is stopped."`
 	Warm           string        `name:"warm" var:"BLOOM_WARM" key:"warm" default:"auto" placeholder:"N" help:"Claude processes kept alive between tasks, 0 to 64, 185 to 260 MB each: the next task of a context starts immediately. auto: one per 2 GiB of the machine's memory, at most 8. 0: none. Linux only."`
 	KeepAlive      int           `kong:"-"` // parsed from Warm; negative: auto

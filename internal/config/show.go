@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -182,6 +183,11 @@ func show(v any) string {
 		return v.Mask()
 	case []string:
 		return strings.Join(v, ",")
+	case *bool:
+		if v == nil {
+			return ""
+		}
+		return strconv.FormatBool(*v)
 	}
 	return fmt.Sprint(v)
 }

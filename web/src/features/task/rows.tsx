@@ -115,7 +115,9 @@ function detailOf({ type, data }: Step, t: TFunction, format: Formats): string {
     typeof data[name] === 'string' || typeof data[name] === 'number' ? String(data[name]) : ''
   switch (type) {
     case 'session':
-      return [of('model'), of('claude_version')].filter(Boolean).join(' · ')
+      return [of('model'), of('claude_version'), of('workdir') && t('task.filesIn', { dir: of('workdir') })]
+        .filter(Boolean)
+        .join(' · ')
     case 'artifact':
       return of('path')
     case 'hints':
