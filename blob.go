@@ -41,9 +41,10 @@ type Blobs interface {
 	Stat(ctx context.Context, url string) (key string, size int64, err error)
 	// Delete removes content; deleting missing content is not an error.
 	Delete(ctx context.Context, url string) error
-	// List calls fn for everything stored under keys with this prefix, in no particular order, with
-	// the time since it was last written. It stops when fn returns an error.
-	List(ctx context.Context, prefix string, fn func(url string, age time.Duration) error) error
+	// List calls fn for everything that was stored on a day (UTC, like 20260102), or ever with "", in
+	// no particular order, with its key and the time since it was last written. It lists nothing of
+	// another installation. It stops when fn returns an error.
+	List(ctx context.Context, day string, fn func(url, key string, age time.Duration) error) error
 }
 
 // Kinds of artifact storage.

@@ -48,7 +48,7 @@ func newArchive(t *testing.T, h *harness, url string, batches int) *archive {
 	defer store.Close()
 	// One folder for what is too long for a row, as the docs say.
 	dir := filepath.Join(h.dir, "artifacts")
-	blobs, err := local.Open(dir)
+	blobs, err := local.Open(dir, "")
 	a.must(err)
 	defer blobs.Close()
 	for n := range 2 {

@@ -24,7 +24,7 @@ type artifacts interface {
 // that does not answer does not prevent the start: until it does, artifacts are kept as when it
 // fails later.
 func (s *Server) openArtifacts(ctx context.Context) error {
-	folder, err := local.Open(ArtifactsDir(s.cfg.DataDir))
+	folder, err := local.Open(ArtifactsDir(s.cfg.DataDir), s.installation.area())
 	if err != nil {
 		return err
 	}
@@ -40,14 +40,32 @@ func (s *Server) openArtifacts(ctx context.Context) error {
 	var shared bloom.Blobs // nil if there is only this server's folder
 	if database, ok := s.store.(*postgres.Store); ok {
 		shared = database.Contents()
+		s.shared = append(s.shared, shared)
 	}
-	store, err := tiered.New(tiered.Config{Bucket: bucket, Local: folder, Shared: shared, Logger: s.log, Stall: tiered.DefaultStall, Observe: s.metrics.Stored})
+	store, err := tiered.New(tiered.Config{Bucket: bucket, Area: s.installation.area(), Local: folder, Shared: shared, Logger: s.log, Stall: tiered.DefaultStall, Observe: s.metrics.Stored})
 	if err != nil {
 		return err
 	}
-	s.blobs, s.objects = store, store
+	s.blobs, s.objects, s.shared = store, store, append(s.shared, store.Remote())
 	_, _ = store.Refresh(ctx) // logs the failure; the loop tries again
 	return nil
+}
+
+// sharedOrphans builds the loop that sweeps what servers share: the bucket, and with PostgreSQL the
+// content in the database; nil without object storage.
+func (s *Server) sharedOrphans() *maintenance.Loop {
+	if s.objects == nil {
+		return nil
+	}
+	mark := &maintenance.SweepMark{Store: s.store, Bucket: s.objects.Remote(), Logger: s.log}
+	return maintenance.NewOrphans(maintenance.OrphansConfig{Name: "orphans", Store: s.store, Places: s.shared, Since: s.installation.since, Ours: mark.Ours,
+		Clock: nil, Logger: s.log, Every: maintenance.DefaultOrphansEvery})
+}
+
+// folderOrphans builds the loop that sweeps this server's folder.
+func (s *Server) folderOrphans() *maintenance.Loop {
+	return maintenance.NewOrphans(maintenance.OrphansConfig{Name: "orphans-folder", Store: s.store, Places: []maintenance.Uploads{s.folder}, Since: s.installation.since, Ours: nil,
+		Clock: nil, Logger: s.log, Every: maintenance.DefaultOrphansEvery})
 }
 
 // openMover builds the loop that moves and verifies content; without object storage it only

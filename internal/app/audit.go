@@ -57,7 +57,7 @@ func (s *Server) auditLoops() []*maintenance.Loop {
 		return nil
 	}
 	export := maintenance.NewAuditExport(maintenance.AuditExportConfig{
-		Store: s.store, Files: s.auditFiles, Logger: s.log, Every: maintenance.DefaultExportEvery, Wrote: s.metrics.AuditExported,
+		Store: s.store, Files: s.auditFiles, Installation: s.installation.id, Logger: s.log, Every: maintenance.DefaultExportEvery, Wrote: s.metrics.AuditExported,
 	})
 	return []*maintenance.Loop{export, maintenance.NewAuditExportFull(s.store, export, s.log)}
 }

@@ -38,7 +38,7 @@ func TestWhatContextsKeepMovesToObjectStorage(t *testing.T) {
 			t.Fatalf("%+v, %v", did, err)
 		}
 		s.verified(3)
-		s.leavesNoFile(func(path string) bool { return strings.HasPrefix(path, "transcripts/") }) // a server moves contexts by itself, too
+		s.leavesNoFile(func(path string) bool { return strings.Contains(path, "/transcripts/") }) // a server moves contexts by itself, too
 		for i := range 3 {
 			if got, want := s.spoke(fmt.Sprint("talk ", i)), fmt.Sprint("hello world ", i); got != want {
 				t.Errorf("context %d is %q, want %q", i, got, want)

@@ -36,6 +36,9 @@ func (s *Server) backgroundLoops() []*maintenance.Loop {
 		loops = append(loops, transcripts.Loop())
 	}
 	loops = append(loops, s.auditLoops()...)
+	if orphans := s.sharedOrphans(); orphans != nil {
+		loops = append(loops, orphans)
+	}
 	if s.control != nil {
 		loops = append(loops, maintenance.NewWorkerSync(maintenance.WorkerSyncConfig{
 			Store: s.store, ControlPlane: s.control, Logger: s.log, Every: s.cfg.SyncInterval,
@@ -63,7 +66,7 @@ func (s *Server) backgroundLoops() []*maintenance.Loop {
 	if move := s.auditMove(); move != nil {
 		loops = append(loops, move)
 	}
-	loops = append(loops, maintenance.NewOrphans(maintenance.OrphansConfig{Store: s.store, Blobs: s.blobs, Logger: s.log, Every: maintenance.DefaultOrphansEvery}))
+	loops = append(loops, s.folderOrphans())
 	if s.objects == nil {
 		loops = append(loops, maintenance.NewStorageWatch(maintenance.StorageWatchConfig{Refresh: s.refreshFolder, Unavailable: s.folder.Unavailable, Back: nil, Logger: s.log, Every: maintenance.DefaultStorageEvery}))
 	} else {

@@ -136,7 +136,7 @@ func TestArtifactsAreStoredInObjectStorage(t *testing.T) {
 	for name, output := range map[string]string{"short": "Hello", "empty": "", "long": strings.Repeat("long ", 1<<20)} {
 		done := s.complete(output)
 		a := done.Artifact
-		if a.Content != nil || a.URL == nil || !strings.HasPrefix(*a.URL, "minio://"+s.bucket.Bucket+"/artifacts/"+a.TaskID+"/") {
+		if a.Content != nil || a.URL == nil || !strings.HasPrefix(*a.URL, "minio://"+s.bucket.Bucket+"/installations/") || !strings.Contains(*a.URL, "/artifacts/"+a.TaskID+"/") {
 			t.Fatalf("%s: the artifact is %+v", name, a)
 		}
 		results, err := s.api.Results(t.Context(), a.TaskID)

@@ -43,20 +43,23 @@ const DatabaseFile = "bloom.db"
 
 // Server is the runtime server, open and ready to run.
 type Server struct {
-	cfg      config.Server
-	log      *slog.Logger
-	auth     *auth.Authenticator
-	listener net.Listener
-	private  net.Listener // for the worker of the same process; nil without TLS
-	front    *front.Front
-	handler  http.Handler
-	store    interface {
+	cfg config.Server
+
+	installation installation
+	log          *slog.Logger
+	auth         *auth.Authenticator
+	listener     net.Listener
+	private      net.Listener // for the worker of the same process; nil without TLS
+	front        *front.Front
+	handler      http.Handler
+	store        interface {
 		bloom.Store
 		telemetry.Inner
 	}
 	blobs      artifacts
 	folder     *local.Store
-	objects    *tiered.Store // nil without object storage
+	shared     []maintenance.Uploads // where content is that all servers see; empty without object storage
+	objects    *tiered.Store         // nil without object storage
 	mover      *maintenance.Mover
 	auditFiles auditlog.Files // nil where the audit is not exported
 	control    *controlPlane  // nil without one

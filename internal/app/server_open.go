@@ -109,6 +109,9 @@ func (s *Server) openStore(ctx context.Context) (err error) {
 	if err = s.openDatabase(ctx); err != nil {
 		return err
 	}
+	if s.installation, err = openInstallation(ctx, s.store); err != nil {
+		return err
+	}
 	if err = s.openArtifacts(ctx); err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func TestAnExistingInstallationMovesToObjectStorage(t *testing.T) {
 			t.Errorf("moved to %+v with %d bytes, %v", a, len(got), err)
 		}
 	}
-	if files, _ := filepath.Glob(filepath.Join(app.ArtifactsDir(s.cfg.DataDir), "artifacts", "*", "*")); len(files) > 0 {
+	if files, _ := filepath.Glob(filepath.Join(app.ArtifactsDir(s.cfg.DataDir), "installations", "*", "*", "artifacts", "*", "*")); len(files) > 0 {
 		t.Errorf("left in the folder: %v", files)
 	}
 	if did, err := s.api.VerifyArtifacts(t.Context(), nil); err != nil || did.Examined != 3 || did.Defects() > 0 {
@@ -67,7 +67,7 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 	must(t, err)
 	_, err = bucket.Upload(t.Context(), key(artifacts[2]), bytes.NewReader([]byte("cut")), 3, "text/plain")
 	must(t, err)
-	orphan := filepath.Join(app.ArtifactsDir(s.cfg.DataDir), "artifacts", artifacts[3].TaskID, "forgotten")
+	orphan := filepath.Join(app.ArtifactsDir(s.cfg.DataDir), filepath.Dir(key(artifacts[3])), "forgotten")
 	must(t, os.MkdirAll(filepath.Dir(orphan), 0o700))
 	must(t, os.WriteFile(orphan, nil, 0o600))
 	long := ago(48 * 3600e9).Now()

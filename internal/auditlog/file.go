@@ -100,6 +100,28 @@ func Put(ctx context.Context, files Files, f File, lines []byte) error {
 	return err
 }
 
+// ownerFile names the file with the id of the installation that the other files belong to.
+const ownerFile = Root + "/installation"
+
+// Claim makes an installation the owner of all files, or fails if another one is: the files of two
+// would appear to replace each other.
+func Claim(ctx context.Context, files Files, installation string) error {
+	err := files.Create(ctx, ownerFile, []byte(installation))
+	if !errors.Is(err, ErrExists) {
+		return err
+	}
+	r, err := files.Open(ctx, ownerFile)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	owner, err := io.ReadAll(io.LimitReader(r, 64))
+	if err == nil && string(owner) != installation {
+		err = fmt.Errorf("%s has the audit of another installation (%s says %q, this one is %q); move those files away, or choose another folder or bucket with --audit-export", files, ownerFile, owner, installation)
+	}
+	return err
+}
+
 // create writes a compressed file, or reports whether the existing one has the same lines.
 func create(ctx context.Context, files Files, name string, packed, lines []byte) (same bool, err error) {
 	err = files.Create(ctx, name, packed)

@@ -39,7 +39,7 @@ func open(t *testing.T, change ...func(*dispatch.Config)) (*dispatch.Service, *c
 		t.Fatal(err)
 	}
 	store := &counting{Store: s}
-	blobs, err := local.Open(filepath.Join(dir, "artifacts"))
+	blobs, err := local.Open(filepath.Join(dir, "artifacts"), "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
@@ -39,8 +40,11 @@ func (s *Service) checkPart(ctx context.Context, p bloom.TranscriptPart, prefix 
 	return false, nil
 }
 
-// partKey returns the key of a lease's upload from its URL, which is SCHEME:KEY or
-// SCHEME://BUCKET/KEY.
+// beforeKey is what precedes the key in the URL of an upload: SCHEME: or SCHEME://BUCKET/, then the
+// installation's area and the day, which uploads of earlier versions lack.
+var beforeKey = regexp.MustCompile(`^[a-z0-9]+:(//[^/]+/)?((installations/[0-9a-f-]{36}/)?\d{8}/)?$`)
+
+// partKey returns the key of a lease's upload from its URL.
 func partKey(url, prefix string) (key string, ours bool) {
 	const digest = 64
 	if len(url) < len(prefix)+digest {
@@ -48,9 +52,7 @@ func partKey(url, prefix string) (key string, ours bool) {
 	}
 	before, key := url[:len(url)-len(prefix)-digest], url[len(url)-len(prefix)-digest:]
 	raw, err := hex.DecodeString(key[len(prefix):])
-	_, bucket, _ := strings.Cut(before, "://")
-	place := strings.HasSuffix(before, ":") || bucket != "" && strings.Index(bucket, "/") == len(bucket)-1
-	return key, err == nil && len(raw) == digest/2 && key[:len(prefix)] == prefix && place
+	return key, err == nil && len(raw) == digest/2 && key[:len(prefix)] == prefix && beforeKey.MatchString(before)
 }
 
 // PutTranscriptPart stores a part of a context's transcript or working folder. It

@@ -89,7 +89,7 @@ func newFixture(t testing.TB, options ...fixtureOption) *fixture {
 	r.store, err = sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(r.dir, "bloom.db"), Logger: logger, Clock: r.clock})
 	must(t, err)
 	t.Cleanup(func() { r.store.Close() })
-	blobs, err := local.Open(filepath.Join(r.dir, "artifacts"))
+	blobs, err := local.Open(filepath.Join(r.dir, "artifacts"), "")
 	must(t, err)
 	t.Cleanup(func() { blobs.Close() })
 	sealer, err := auth.OpenSealer(filepath.Join(r.dir, auth.SealKeyFile))

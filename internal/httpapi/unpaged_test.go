@@ -82,7 +82,7 @@ func TestAListWithoutPagesShowsAllThatIsUnfinished(t *testing.T) {
 func serve(t *testing.T, store bloom.Store) *client.Client {
 	t.Helper()
 	dir, quiet := t.TempDir(), slog.New(slog.DiscardHandler)
-	blobs, err := local.Open(dir)
+	blobs, err := local.Open(dir, "")
 	must(t, err)
 	t.Cleanup(func() { blobs.Close() })
 	sealer, err := auth.OpenSealer(filepath.Join(dir, auth.SealKeyFile))

@@ -29,10 +29,13 @@ const (
 
 // AuditExportConfig is what AuditExport needs. Store and Files are required.
 type AuditExportConfig struct {
-	Store  bloom.AuditChainStore
-	Files  auditlog.Files
-	Logger *slog.Logger  // discards when nil
-	Every  time.Duration // DefaultExportEvery when 0
+	Store bloom.AuditChainStore
+	Files auditlog.Files
+	// Installation is the id of the servers that share the database, which alone may write Files;
+	// with "" that is not checked.
+	Installation string
+	Logger       *slog.Logger  // discards when nil
+	Every        time.Duration // DefaultExportEvery when 0
 	// Wrote, if not nil, is called after every file, for metrics.
 	Wrote func(entries int)
 }
@@ -77,6 +80,11 @@ func NewAuditMove(move func(context.Context) (int, error), logger *slog.Logger) 
 }
 
 func (e *auditExport) once(ctx context.Context) (res Result, err error) {
+	if !e.reconciled && e.Installation != "" {
+		if err := auditlog.Claim(ctx, e.Files, e.Installation); err != nil {
+			return res, err
+		}
+	}
 	for try := 0; !e.reconciled; try++ {
 		if e.reconciled, err = e.reconcile(ctx); err != nil || !e.reconciled && try == reconcileTries {
 			return res, err

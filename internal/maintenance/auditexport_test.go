@@ -97,6 +97,33 @@ func export(t *testing.T, s bloom.Store, files auditlog.Files) maintenance.Resul
 	return res
 }
 
+func TestTheAuditsOfTwoInstallationsAreNotMixed(t *testing.T) {
+	t.Parallel()
+	files := folder(t)
+	run := func(installation string) error {
+		s := open(t, newClock())
+		fill(t, s, 3)
+		_, err := maintenance.NewAuditExport(maintenance.AuditExportConfig{Store: s, Files: files, Installation: installation}).RunOnce(t.Context())
+		return err
+	}
+	if err := run("one"); err != nil {
+		t.Fatal(err)
+	}
+	before, err := auditlog.All(t.Context(), files)
+	if err != nil || len(before) != 1 {
+		t.Fatal(before, err)
+	}
+	if err := run("two"); err == nil || !strings.Contains(err.Error(), "another installation") {
+		t.Errorf("the second one: %v", err)
+	}
+	if after, err := auditlog.All(t.Context(), files); err != nil || !slices.Equal(after, before) {
+		t.Errorf("%v instead of %v, %v", after, before, err)
+	}
+	if err := run("one"); err != nil { // its database was replaced
+		t.Error(err)
+	}
+}
+
 func folder(t *testing.T) *auditlog.Folder {
 	t.Helper()
 	f, err := auditlog.OpenFolder(t.TempDir())

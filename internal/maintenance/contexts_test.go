@@ -112,13 +112,14 @@ func TestWhatContextsKeepIsVerified(t *testing.T) {
 
 func TestTheSweepNeverTakesWhatAContextNames(t *testing.T) {
 	t.Parallel()
-	s := open(t, newClock())
+	c := newClock()
+	s := open(t, c)
 	blobs, dir := openBlobs(t)
 	kept := spoken(t, s, blobs)
 	orphans := []string{part(t, blobs, "c", uuid.NewString(), "never named").URL, part(t, blobs, "unknown", uuid.NewString(), "of nobody").URL}
 	age(t, dir)
 	fresh := part(t, blobs, "c", uuid.NewString(), "on its way").URL
-	sweep := maintenance.NewOrphans(maintenance.OrphansConfig{Store: s, Blobs: blobs})
+	sweep := maintenance.NewOrphans(maintenance.OrphansConfig{Store: s, Places: []maintenance.Uploads{blobs}, Since: c.Now(), Clock: c})
 	mover := maintenance.NewMover(maintenance.MoverConfig{Store: s, Blobs: blobs})
 	found := map[string]bool{}
 	if _, err := mover.Verify(t.Context(), func(_ bloom.VerifyReport, d *bloom.ContentDefect) {
@@ -128,6 +129,7 @@ func TestTheSweepNeverTakesWhatAContextNames(t *testing.T) {
 	}); err != nil || len(found) != 2 || !found[orphans[0]] || !found[orphans[1]] {
 		t.Errorf("verify calls orphaned %v, %v", found, err)
 	}
+	c.advance(sweptAfter)
 	runOnce(t, sweep)
 	for _, url := range append(kept.URLs(), fresh) {
 		content, err := blobs.Open(t.Context(), url)

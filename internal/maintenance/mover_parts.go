@@ -10,9 +10,9 @@ import (
 
 // movePart moves a part of a context's transcript or working folder.
 func (m *Mover) movePart(ctx context.Context, contextID string, p bloom.TranscriptPart) error {
-	_, after, found := strings.Cut(p.URL, "transcripts/")
-	sum := bloom.PartDigest(p.URL)
-	if !found || sum == "" {
+	const prefix = "transcripts/" // which a bucket's name may have, too
+	at, sum := strings.LastIndex(p.URL, prefix), bloom.PartDigest(p.URL)
+	if at < 0 || sum == "" {
 		return fmt.Errorf("%q is not a part of a transcript", p.URL)
 	}
 	content, err := m.c.Blobs.Open(ctx, p.URL)
@@ -23,8 +23,8 @@ func (m *Mover) movePart(ctx context.Context, contextID string, p bloom.Transcri
 		return err
 	}
 	defer content.Close()
-	end := strings.Index(after, sum) + len(sum)
-	url, err := m.c.Upload(ctx, "transcripts/"+after[:end]+m.dateSuffix(), content, p.Size, sum)
+	key := p.URL[at : strings.LastIndex(p.URL, sum)+len(sum)]
+	url, err := m.c.Upload(ctx, key+m.dateSuffix(), content, p.Size, sum)
 	if err != nil {
 		return err
 	}

@@ -5,11 +5,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
+	"math/rand/v2"
 	"strings"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob"
 )
 
 // Defaults of Orphans.
@@ -21,95 +22,149 @@ const (
 	OrphanAge = 30 * time.Hour
 )
 
-// Uploads lists and deletes content in the blob store; bloom.Blobs implements it.
+// Uploads lists and deletes content in a blob store; bloom.Blobs implements it.
 type Uploads interface {
-	List(ctx context.Context, prefix string, fn func(url string, age time.Duration) error) error
+	List(ctx context.Context, day string, fn func(url, key string, age time.Duration) error) error
 	// Delete deletes content. Missing content is not an error.
 	Delete(ctx context.Context, url string) error
 }
 
-// OrphansConfig is what Orphans needs. Store and Blobs are required.
+// OrphansConfig is what Orphans needs. Store and Places are required.
 type OrphansConfig struct {
+	Name  string // of the loop
 	Store interface {
 		Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error)
 		TranscriptIn(ctx context.Context, folder string) (*bloom.Transcript, error)
 	}
-	Blobs  Uploads
+	Places []Uploads
+	// Since is when the first content may have been uploaded.
+	Since time.Time
+	// Ours, if not nil, reports whether content may be deleted. It is called before each run.
+	Ours   func(context.Context) (bool, error)
+	Clock  bloom.Clock   // bloom.SystemClock when nil
 	Logger *slog.Logger  // discards when nil
 	Every  time.Duration // DefaultOrphansEvery when 0
 }
 
 // NewOrphans makes the loop that deletes content which was uploaded for completions that
-// were never committed. It never deletes content of an artifact or a transcript.
+// were never committed. It never deletes content of an artifact or a transcript. A run reads
+// the uploads of a few days, so that its cost does not grow with what is stored.
 func NewOrphans(c OrphansConfig) *Loop {
-	return newLoop("orphans", cmp.Or(c.Every, DefaultOrphansEvery), c.Logger, c.once)
-}
-
-// contentKind is a kind of content, with keys of the form PREFIX OWNER/NAME.
-type contentKind struct {
-	prefix string
-	length int // of an owner's name, in characters
-}
-
-var (
-	artifactContent = contentKind{"artifacts/", 36}   // of a task
-	partContent     = contentKind{"transcripts/", 32} // of a context's folder
-	contentKinds    = []contentKind{artifactContent, partContent}
-)
-
-// owner returns the owner of the content at url; ok is false if it is not of the kind.
-func (k contentKind) owner(url string) (owner string, ok bool) {
-	_, after, found := strings.Cut(url, k.prefix)
-	owner, name, deeper := strings.Cut(after, "/")
-	return owner, found && deeper && len(owner) == k.length && name != "" && !strings.Contains(name, "/")
+	if c.Clock == nil {
+		c.Clock = bloom.SystemClock{}
+	}
+	return newLoop(c.Name, cmp.Or(c.Every, DefaultOrphansEvery), c.Logger, c.once)
 }
 
 func (c *OrphansConfig) once(ctx context.Context) (res Result, err error) {
-	if err = c.sweep(ctx, artifactContent, c.artifactHas, &res); err == nil {
-		err = c.sweep(ctx, partContent, c.contextHas, &res)
+	if c.Ours != nil {
+		if ours, err := c.Ours(ctx); err != nil || !ours {
+			return res, err
+		}
+	}
+	for _, day := range c.days() {
+		for _, place := range c.Places {
+			s := &sweep{OrphansConfig: c, place: place}
+			err := place.List(ctx, day, func(url, key string, age time.Duration) error { return s.examine(ctx, url, key, age) })
+			if res.Changed += s.deleted; err != nil {
+				return res, err
+			}
+		}
 	}
 	res.Detail = fmt.Sprintf("deleted %d orphaned uploads", res.Changed)
-	return res, err
+	return res, nil
 }
 
-// sweep deletes the orphaned content of one kind.
-func (c *OrphansConfig) sweep(ctx context.Context, kind contentKind, named func(ctx context.Context, owner, url string) (bool, error), res *Result) error {
-	return c.Blobs.List(ctx, kind.prefix, func(url string, age time.Duration) error {
-		owner, ok := kind.owner(url)
-		if !ok || age < OrphanAge {
-			return nil
-		}
-		is, err := named(ctx, owner, url)
-		if err != nil || is {
+// days returns the days to sweep: the two latest whose uploads are all old enough, and an earlier one
+// chosen at random, for content that has become unused since.
+func (c *OrphansConfig) days() (days []string) {
+	const day = 24 * time.Hour
+	latest := c.Clock.Now().Add(-day - OrphanAge)
+	n := int(latest.Sub(c.Since)/day) + 2 // the first and the last may be incomplete
+	for back := range min(n, 2) {
+		days = append(days, blob.Day(latest.Add(-time.Duration(back)*day)))
+	}
+	if n > 2 {
+		days = append(days, blob.Day(latest.Add(-time.Duration(2+rand.IntN(n-2))*day)))
+	}
+	return days
+}
+
+// Kinds of content, with keys of the form KIND/OWNER/NAME.
+const (
+	artifactContent = "artifacts"   // of a task
+	partContent     = "transcripts" // of a context's folder
+)
+
+// ownerOf returns the kind and the owner of content, both empty for other keys.
+func ownerOf(key string) (kind, owner string) {
+	kind, rest, _ := strings.Cut(key, "/")
+	owner, name, deeper := strings.Cut(rest, "/")
+	length := map[string]int{artifactContent: 36, partContent: 32}[kind]
+	if !deeper || len(owner) != length || name == "" || strings.Contains(name, "/") {
+		return "", ""
+	}
+	return kind, owner
+}
+
+// sweep deletes the orphaned content of a place and a day.
+type sweep struct {
+	*OrphansConfig
+	place   Uploads
+	deleted int
+
+	of   string          // the kind and the owner that named is of: lists are sorted
+	uses map[string]bool // the URLs that the owner uses
+}
+
+func (s *sweep) examine(ctx context.Context, url, key string, age time.Duration) error {
+	kind, owner := ownerOf(key)
+	if kind == "" || age < OrphanAge {
+		return nil
+	}
+	// Content this old does not become used, so the owner need not be read for each of it.
+	if of := kind + "/" + owner; s.of != of {
+		uses, err := s.usedBy(ctx, kind, owner)
+		if err != nil {
 			return err
 		}
-		res.Changed++
-		return c.Blobs.Delete(ctx, url)
-	})
+		s.of, s.uses = of, uses
+	}
+	if s.uses[url] {
+		return nil
+	}
+	s.deleted++
+	return s.place.Delete(ctx, url)
 }
 
-// artifactHas reports whether an artifact of the task has the content.
-func (c *OrphansConfig) artifactHas(ctx context.Context, task, url string) (bool, error) {
-	q := bloom.ArtifactQuery{TaskID: task, Page: bloom.Page{Limit: bloom.MaxPageSize, TextBytes: 1}}
+// usedBy returns the URLs of the content that a task's artifacts, or a context's transcript and
+// working folder, have.
+func (s *sweep) usedBy(ctx context.Context, kind, owner string) (map[string]bool, error) {
+	uses := map[string]bool{}
+	if kind == partContent {
+		t, err := s.Store.TranscriptIn(ctx, owner)
+		if err != nil || t == nil {
+			return uses, err
+		}
+		for _, url := range t.URLs() {
+			uses[url] = true
+		}
+		return uses, nil
+	}
+	q := bloom.ArtifactQuery{TaskID: owner, Page: bloom.Page{Limit: bloom.MaxPageSize, TextBytes: 1}}
 	for {
-		list, next, err := c.Store.Artifacts(ctx, q)
+		list, next, err := s.Store.Artifacts(ctx, q)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		for _, a := range list {
-			if a.URL != nil && *a.URL == url {
-				return true, nil
+			if a.URL != nil {
+				uses[*a.URL] = true
 			}
 		}
 		if next == (bloom.Cursor{}) {
-			return false, nil
+			return uses, nil
 		}
 		q.Cursor = next
 	}
-}
-
-// contextHas reports whether a context's transcript or working folder has the part.
-func (c *OrphansConfig) contextHas(ctx context.Context, folder, url string) (bool, error) {
-	t, err := c.Store.TranscriptIn(ctx, folder)
-	return err == nil && t != nil && slices.Contains(t.URLs(), url), err
 }

@@ -26,7 +26,7 @@ const month = 30 * 24 * time.Hour
 func openBlobs(t *testing.T) (*local.Store, string) {
 	t.Helper()
 	dir := t.TempDir()
-	b, err := local.Open(dir)
+	b, err := local.Open(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}

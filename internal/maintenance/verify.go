@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
@@ -58,12 +57,7 @@ func (m *Mover) Verify(ctx context.Context, tell func(bloom.VerifyReport, *bloom
 	if err := m.verifyContexts(ctx, named, &did, report, func() { tell(did, nil) }); err != nil {
 		return did, err
 	}
-	for _, kind := range contentKinds {
-		if err := m.orphans(ctx, kind, named, report); err != nil {
-			return did, err
-		}
-	}
-	return did, nil
+	return did, m.orphans(ctx, named, report)
 }
 
 func urlOf(url *string) string {
@@ -111,22 +105,26 @@ func (m *Mover) examine(ctx context.Context, a bloom.Artifact) (kind, detail str
 
 // orphans reports orphaned content that is old enough to be deleted. Younger content may
 // belong to a pending completion.
-func (m *Mover) orphans(ctx context.Context, kind contentKind, named map[string]bool, report func(bloom.ContentDefect)) error {
-	found := map[string]time.Duration{}
-	if err := m.c.Blobs.List(ctx, kind.prefix, func(url string, age time.Duration) error {
-		if _, ok := kind.owner(url); ok && !named[url] && age >= OrphanAge {
-			found[url] = age
+func (m *Mover) orphans(ctx context.Context, named map[string]bool, report func(bloom.ContentDefect)) error {
+	type upload struct {
+		age  time.Duration
+		task string
+	}
+	found := map[string]upload{}
+	if err := m.c.Blobs.List(ctx, "", func(url, key string, age time.Duration) error {
+		if kind, owner := ownerOf(key); kind != "" && !named[url] && age >= OrphanAge {
+			if kind != artifactContent {
+				owner = ""
+			}
+			found[url] = upload{age, owner}
 		}
 		return nil
 	}); err != nil {
 		return err
 	}
 	for _, url := range slices.Sorted(maps.Keys(found)) {
-		d := bloom.ContentDefect{Kind: ContentOrphaned, URL: url, Detail: fmt.Sprintf("uploaded %s ago; the server will delete it", found[url].Round(time.Hour))}
-		if owner, _ := kind.owner(url); kind == artifactContent {
-			d.TaskID = strings.Clone(owner)
-		}
-		report(d)
+		report(bloom.ContentDefect{Kind: ContentOrphaned, TaskID: found[url].task, URL: url,
+			Detail: fmt.Sprintf("uploaded %s ago; the server will delete it", found[url].age.Round(time.Hour))})
 	}
 	return nil
 }

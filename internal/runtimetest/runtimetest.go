@@ -78,7 +78,7 @@ func (r *Runtime) Up() {
 	var err error
 	r.Store, err = sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(r.dir, "bloom.db"), Logger: logger})
 	r.must(err)
-	r.blobs, err = local.Open(filepath.Join(r.dir, "artifacts"))
+	r.blobs, err = local.Open(filepath.Join(r.dir, "artifacts"), "")
 	r.must(err)
 	sealer, err := auth.OpenSealer(filepath.Join(r.dir, auth.SealKeyFile))
 	r.must(err)

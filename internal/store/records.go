@@ -22,7 +22,8 @@ func (s *Store) PutSettings(ctx context.Context, settings map[string]string, a b
 	return s.ReplaceSettings(ctx, nil, settings, a)
 }
 
-// ReplaceSettings is PutSettings if the settings still have the values was.
+// ReplaceSettings is PutSettings if the settings still have the values was. An entry without an
+// action is for the program's own records: nothing is audited or published.
 func (s *Store) ReplaceSettings(ctx context.Context, was, settings map[string]string, a bloom.Audit) error {
 	_, err := do(ctx, s, func(r *ReadSet) { r.Settings.Add(slices.Collect(maps.Keys(was))...) }, func(u *Unit) (struct{}, error) {
 		for name, value := range was {
@@ -36,8 +37,10 @@ func (s *Store) ReplaceSettings(ctx context.Context, was, settings map[string]st
 			u.c.Settings = map[string]string{}
 		}
 		maps.Copy(u.c.Settings, settings)
-		u.notify = append(u.notify, bloom.Change{Kind: bloom.ChangeSettings})
-		u.audit(a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, a.Data)
+		if a.Action != "" {
+			u.notify = append(u.notify, bloom.Change{Kind: bloom.ChangeSettings})
+			u.audit(a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, a.Data)
+		}
 		return struct{}{}, nil
 	})
 	return err

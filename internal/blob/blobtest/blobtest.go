@@ -200,18 +200,19 @@ func ranges(t *testing.T, b bloom.Blobs) {
 }
 
 func list(t *testing.T, b bloom.Blobs) {
-	want := map[string]bool{}
+	want := map[string]string{}
 	for i := range 7 {
-		want[put(t, b, fmt.Sprintf("artifacts/t%d/a", i), "x")] = true
+		key := fmt.Sprintf("artifacts/t%d/a", i)
+		want[put(t, b, key, "x")] = key
 	}
-	other := put(t, b, "transcripts/t/a", "x")
-	listed := func(prefix string) map[string]bool {
-		got := map[string]bool{}
-		err := b.List(t.Context(), prefix, func(url string, age time.Duration) error {
+	want[put(t, b, "transcripts/t/a", "x")] = "transcripts/t/a"
+	listed := func(day string) map[string]string {
+		got := map[string]string{}
+		err := b.List(t.Context(), day, func(url, key string, age time.Duration) error {
 			if age < -time.Minute || age > 10*time.Minute {
 				t.Errorf("%s was put %s ago", url, age)
 			}
-			got[url] = true
+			got[url] = key
 			return nil
 		})
 		if err != nil {
@@ -219,14 +220,17 @@ func list(t *testing.T, b bloom.Blobs) {
 		}
 		return got
 	}
-	if got := listed("artifacts/"); !maps.Equal(got, want) {
+	day := func(ago time.Duration) string { return time.Now().UTC().Add(-ago).Format("20060102") }
+	if got := listed(""); !maps.Equal(got, want) {
 		t.Errorf("listed %v, want %v", got, want)
 	}
-	if want[other] = true; !maps.Equal(listed(""), want) {
-		t.Errorf("incomplete list: %v", listed(""))
+	recent := listed(day(0))
+	maps.Copy(recent, listed(day(10*time.Minute))) // it may have been midnight
+	if earlier := listed(day(48 * time.Hour)); !maps.Equal(recent, want) || len(earlier) > 0 {
+		t.Errorf("listed %v for today and %v for the day before yesterday", recent, earlier)
 	}
 	stop := errors.New("enough")
-	if err := b.List(t.Context(), "artifacts/", func(string, time.Duration) error { return stop }); !errors.Is(err, stop) {
+	if err := b.List(t.Context(), "", func(string, string, time.Duration) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("the list continues after its caller's error: %v", err)
 	}
 }

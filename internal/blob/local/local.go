@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob"
 )
 
 // Scheme is the prefix of every URL that Put returns.
@@ -33,13 +34,14 @@ const tempPrefix = ".put-"
 // is safe for concurrent use.
 type Store struct {
 	root   *os.Root
+	area   blob.Area
 	probed lastProbe
 }
 
 var _ bloom.Blobs = (*Store)(nil)
 
-// Open opens the folder and creates it (0700) if it does not exist.
-func Open(folder string) (*Store, error) {
+// Open opens the area of the folder, which it creates (0700) if it does not exist.
+func Open(folder string, area blob.Area) (*Store, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("create the artifact folder: %w", err)
 	}
@@ -47,7 +49,7 @@ func Open(folder string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the artifact folder: %w", err)
 	}
-	return &Store{root: root}, nil
+	return &Store{root: root, area: area}, nil
 }
 
 // Close closes the folder.
@@ -59,6 +61,7 @@ func (s *Store) Put(ctx context.Context, key string, content io.Reader, size int
 	if err := bloom.CheckBlobKey(key); err != nil {
 		return "", err
 	}
+	key = s.area.Place(key)
 	dir := path.Dir(key)
 	tmp := path.Join(dir, tempPrefix+rand.Text())
 	f, err := s.create(tmp)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -18,7 +19,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func open(t *testing.T, dir string) *local.Store {
-	s, err := local.Open(dir)
+	s, err := local.Open(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,16 +82,30 @@ func TestDeletingTheLastContentRemovesItsFolder(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	first, second := put(t, s, "artifacts/task/1"), put(t, s, "artifacts/task/2")
+	today := filepath.Dir(filepath.Dir(filepath.Dir(strings.TrimPrefix(first, local.Scheme))))
 	for i, url := range []string{first, second, second} {
 		if err := s.Delete(t.Context(), url); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := os.Stat(filepath.Join(dir, "artifacts", "task")); (err == nil) != (i == 0) {
+		if _, err := os.Stat(filepath.Join(dir, today, "artifacts", "task")); (err == nil) != (i == 0) {
 			t.Errorf("the folder after deletion %d: %v", i, err)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, "artifacts")); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, today, "artifacts")); err != nil {
 		t.Errorf("the folder of all: %v", err)
+	}
+	// The list of an earlier day removes its empty folders.
+	if err := os.Rename(filepath.Join(dir, today), filepath.Join(dir, "20260101")); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "artifacts/task/3")
+	for _, day := range []string{"20260101", today} {
+		if err := s.List(t.Context(), day, func(string, string, time.Duration) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() == "20260101" {
+		t.Errorf("the folders of days: %v, %v", left, err)
 	}
 }
 

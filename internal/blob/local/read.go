@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob"
 )
 
 // Open streams the content at url.
@@ -38,11 +39,11 @@ func (s *Store) Stat(_ context.Context, url string) (string, int64, error) {
 	info, err := s.root.Stat(key)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return key, 0, bloom.NotFound("Artifact content")
+		return s.area.Key(key), 0, bloom.NotFound("Artifact content")
 	case err != nil:
-		return key, 0, err
+		return s.area.Key(key), 0, err
 	}
-	return key, info.Size(), nil
+	return s.area.Key(key), info.Size(), nil
 }
 
 // OpenRange streams a part of the content at url.
@@ -66,9 +67,11 @@ type part struct {
 	io.Closer
 }
 
-// List walks the folder. It removes abandoned temporary files.
-func (s *Store) List(ctx context.Context, prefix string, fn func(url string, age time.Duration) error) error {
-	return fs.WalkDir(s.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+// List walks the folder of the area or of one day. It removes abandoned temporary files, and the
+// empty folders of an earlier day.
+func (s *Store) List(ctx context.Context, day string, fn func(url, key string, age time.Duration) error) error {
+	dir := path.Clean(s.area.Prefix(day))
+	err := fs.WalkDir(s.root.FS(), dir, func(name string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // deleted in the meantime
 		}
@@ -83,15 +86,20 @@ func (s *Store) List(ctx context.Context, prefix string, fn func(url string, age
 			return err
 		}
 		age := time.Since(info.ModTime())
-		switch {
-		case strings.HasPrefix(path.Base(name), tempPrefix):
+		if strings.HasPrefix(path.Base(name), tempPrefix) {
 			if age > abandonedAfter {
 				return s.remove(name)
 			}
 			return nil
-		case !strings.HasPrefix(name, prefix):
-			return nil
 		}
-		return fn(Scheme+name, age)
+		return fn(Scheme+name, s.area.Key(name), age)
 	})
+	if err == nil && day != "" && day < blob.Day(time.Now()) {
+		kinds, _ := fs.ReadDir(s.root.FS(), dir)
+		for _, kind := range kinds {
+			_ = s.root.Remove(path.Join(dir, kind.Name())) // fails if it is not empty
+		}
+		_ = s.root.Remove(dir)
+	}
+	return err
 }

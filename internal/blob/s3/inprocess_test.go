@@ -37,6 +37,6 @@ func TestInProcessStorageMeetsTheContract(t *testing.T) {
 		if err != nil || !can.Write || !can.Read || !can.Delete {
 			t.Fatalf("abilities %+v, %v", can, err)
 		}
-		return s3.New(bucket)
+		return s3.New(bucket, "")
 	})
 }

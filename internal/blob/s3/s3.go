@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob"
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
@@ -27,14 +28,15 @@ const mediaType = "application/octet-stream"
 // Store is a bloom.Blobs in a bucket. It is safe for concurrent use.
 type Store struct {
 	bucket *objects.Bucket
+	area   blob.Area
 	prefix string // of each URL
 }
 
 var _ bloom.Blobs = (*Store)(nil)
 
-// New returns a store in bucket, which must exist: see objects.Bucket.Check.
-func New(bucket *objects.Bucket) *Store {
-	return &Store{bucket: bucket, prefix: Scheme + bucket.Name() + "/"}
+// New returns a store in an area of the bucket, which must exist: see objects.Bucket.Check.
+func New(bucket *objects.Bucket, area blob.Area) *Store {
+	return &Store{bucket: bucket, area: area, prefix: Scheme + bucket.Name() + "/"}
 }
 
 // Scheme is the prefix of every URL that Put returns.
@@ -47,6 +49,7 @@ func (s *Store) Put(ctx context.Context, key string, content io.Reader, size int
 	if err := bloom.CheckBlobKey(key); err != nil {
 		return "", err
 	}
+	key = s.area.Place(key)
 	verified := &verifier{content: content, hash: sha256.New(), left: size, sum: sum}
 	var body io.Reader = verified
 	if size == 0 { // the client would not read it
@@ -79,11 +82,11 @@ func (s *Store) Open(ctx context.Context, url string) (io.ReadCloser, error) {
 
 // Key returns the key of a URL that Put returned, "" for any other URL.
 func (s *Store) Key(url string) string {
-	key, ours := strings.CutPrefix(url, s.prefix)
-	if !ours || bloom.CheckBlobKey(key) != nil {
+	place, ours := strings.CutPrefix(url, s.prefix)
+	if !ours || bloom.CheckBlobKey(place) != nil {
 		return ""
 	}
-	return key
+	return s.area.Key(place)
 }
 
 // Stat returns the key and the size of the content at url in the store's own bucket.
@@ -92,7 +95,7 @@ func (s *Store) Stat(ctx context.Context, url string) (string, int64, error) {
 	if key == "" {
 		return "", 0, bloom.NotFound("Artifact content")
 	}
-	info, err := s.bucket.Stat(ctx, key)
+	info, err := s.bucket.Stat(ctx, strings.TrimPrefix(url, s.prefix))
 	switch {
 	case errors.Is(err, objects.ErrNotFound):
 		return key, 0, bloom.NotFound("Artifact content")
@@ -145,9 +148,10 @@ func (s *Store) Delete(ctx context.Context, url string) error {
 	return bucket.Remove(ctx, key)
 }
 
-// List lists the bucket and removes the parts of abandoned uploads. Ages are measured with the
+// List lists the bucket's area and removes the parts of abandoned uploads. Ages are measured with the
 // storage's own clock, so that new content is never considered old if that clock is wrong.
-func (s *Store) List(ctx context.Context, prefix string, fn func(url string, age time.Duration) error) error {
+func (s *Store) List(ctx context.Context, day string, fn func(url, key string, age time.Duration) error) error {
+	prefix := s.area.Prefix(day)
 	now, err := s.now(ctx)
 	if err != nil {
 		return err
@@ -156,7 +160,7 @@ func (s *Store) List(ctx context.Context, prefix string, fn func(url string, age
 		if err != nil {
 			return fmt.Errorf("list bucket %s: %w", s.bucket.Name(), err)
 		}
-		if err := fn(s.prefix+object.Key, now.Sub(object.Modified)); err != nil {
+		if err := fn(s.prefix+object.Key, s.area.Key(object.Key), now.Sub(object.Modified)); err != nil {
 			return err
 		}
 	}
@@ -172,6 +176,27 @@ func (s *Store) now(ctx context.Context) (time.Time, error) {
 	info, err := s.bucket.Stat(ctx, key)
 	return info.Modified, errors.Join(err, s.bucket.Remove(ctx, key))
 }
+
+// markName is the name of the area's mark.
+const markName = "mark"
+
+// Mark returns the area's mark and its version, both empty if there is none.
+func (s *Store) Mark(ctx context.Context) (mark, version string, err error) {
+	text, info, err := s.bucket.Read(ctx, string(s.area)+markName)
+	if errors.Is(err, objects.ErrNotFound) {
+		return "", "", nil
+	}
+	return string(text), info.ETag, err
+}
+
+// SetMark replaces the mark of a version.
+func (s *Store) SetMark(ctx context.Context, mark, version string) error {
+	_, err := s.bucket.Swap(ctx, string(s.area)+markName, []byte(mark), version)
+	return err
+}
+
+// MarkURL returns where the mark is.
+func (s *Store) MarkURL() string { return s.prefix + string(s.area) + markName }
 
 // find parses a URL. It may name another bucket that this server used before.
 func (s *Store) find(url string) (*objects.Bucket, string, error) {

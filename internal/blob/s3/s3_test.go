@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob"
 	"github.com/bloom-runtime/bloom/internal/blob/blobtest"
 	"github.com/bloom-runtime/bloom/internal/blob/s3"
 	"github.com/bloom-runtime/bloom/internal/miniotest"
@@ -30,6 +31,6 @@ func meetsTheContract(t *testing.T, server *miniotest.Server) {
 		if err := bucket.Probe(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		return s3.New(bucket)
+		return s3.New(bucket, blob.InstallationArea("0199-one"))
 	})
 }

@@ -83,14 +83,14 @@ func (s *Store) Delete(ctx context.Context, url string) error {
 }
 
 // List lists the folder, then the database, then the bucket.
-func (s *Store) List(ctx context.Context, prefix string, fn func(url string, age time.Duration) error) error {
-	if err := s.local.List(ctx, prefix, fn); err != nil {
+func (s *Store) List(ctx context.Context, day string, fn func(url, key string, age time.Duration) error) error {
+	if err := s.local.List(ctx, day, fn); err != nil {
 		return err
 	}
 	if s.shared != nil {
-		if err := s.shared.List(ctx, prefix, fn); err != nil {
+		if err := s.shared.List(ctx, day, fn); err != nil {
 			return err
 		}
 	}
-	return s.remote.List(ctx, prefix, fn)
+	return s.remote.List(ctx, day, fn)
 }

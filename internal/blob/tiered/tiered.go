@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob"
 	"github.com/bloom-runtime/bloom/internal/blob/local"
 	"github.com/bloom-runtime/bloom/internal/blob/s3"
 	"github.com/bloom-runtime/bloom/internal/objects"
@@ -34,6 +35,7 @@ const (
 // Config configures a Store. Bucket and Local are required.
 type Config struct {
 	Bucket *objects.Bucket
+	Area   blob.Area // of the bucket
 	// Local also has the content from before object storage was configured.
 	Local *local.Store
 	// Shared, if not nil, stores files instead of Local while the storage is unavailable: for
@@ -86,7 +88,7 @@ func New(c Config) (*Store, error) {
 	if c.Observe == nil {
 		c.Observe = func(string, time.Duration, error) {}
 	}
-	return &Store{observe: c.Observe, remote: s3.New(c.Bucket), failFast: s3.New(failFast), bucket: c.Bucket, probe: probe, local: c.Local, shared: c.Shared, stall: c.Stall, log: c.Logger,
+	return &Store{observe: c.Observe, remote: s3.New(c.Bucket, c.Area), failFast: s3.New(failFast, c.Area), bucket: c.Bucket, probe: probe, local: c.Local, shared: c.Shared, stall: c.Stall, log: c.Logger,
 		state: bloom.BlobState{Kind: bloom.BlobsS3, Can: []string{}}}, nil
 }
 
@@ -213,6 +215,9 @@ func (s *Store) upload(ctx context.Context, key string, content io.Reader, size 
 	}
 	return url, err
 }
+
+// Remote returns the object storage alone.
+func (s *Store) Remote() *s3.Store { return s.remote }
 
 // Upload uploads content to the object storage, without a short timeout and without falling back.
 func (s *Store) Upload(ctx context.Context, key string, content io.Reader, size int64, sum string) (string, error) {

@@ -42,7 +42,7 @@ func TestASlowStorageTimesOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder, err := local.Open(t.TempDir())
+	folder, err := local.Open(t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -196,7 +196,7 @@ func (c *Contents) Delete(ctx context.Context, url string) error {
 
 // List lists all content. It also removes incomplete content, from servers that
 // crashed, once that is older than a day. Ages are by the database's clock.
-func (c *Contents) List(ctx context.Context, prefix string, fn func(url string, age time.Duration) error) error {
+func (c *Contents) List(ctx context.Context, day string, fn func(url, key string, age time.Duration) error) error {
 	if _, err := c.d.reads.Exec(ctx, `DELETE FROM contents WHERE NOT whole AND put_at < `+contentNow+` - $1`, contentAbandoned.Milliseconds()); err != nil {
 		return c.d.fail(err)
 	}
@@ -205,7 +205,8 @@ func (c *Contents) List(ctx context.Context, prefix string, fn func(url string, 
 		key     string
 	}
 	for after := int64(0); ; {
-		rows, err := c.d.reads.Query(ctx, `SELECT id, key, `+contentNow+` - put_at FROM contents WHERE id > $1 AND whole AND starts_with(key, $2) ORDER BY id LIMIT $3`, after, prefix, contentPage)
+		rows, err := c.d.reads.Query(ctx, `SELECT id, key, `+contentNow+` - put_at FROM contents WHERE id > $1 AND whole
+			AND ($2 = '' OR to_char(to_timestamp(put_at / 1000) AT TIME ZONE 'UTC', 'YYYYMMDD') = $2) ORDER BY id LIMIT $3`, after, day, contentPage)
 		if err != nil {
 			return c.d.fail(err)
 		}
@@ -217,7 +218,7 @@ func (c *Contents) List(ctx context.Context, prefix string, fn func(url string, 
 			return c.d.fail(err)
 		}
 		for _, e := range page {
-			if err := fn(ContentScheme+e.key, time.Duration(e.age)*time.Millisecond); err != nil {
+			if err := fn(ContentScheme+e.key, e.key, time.Duration(e.age)*time.Millisecond); err != nil {
 				return err
 			}
 			after = e.id

@@ -45,7 +45,7 @@ func TestIncompleteContentIsRemoved(t *testing.T) {
 	if r, err := c.Open(t.Context(), postgres.ContentScheme+"artifacts/t/new"); bloom.KindOf(err) != bloom.KindNotFound {
 		t.Error("it is seen", r, err)
 	}
-	if err := c.List(t.Context(), "", func(url string, _ time.Duration) error { t.Error(url); return nil }); err != nil {
+	if err := c.List(t.Context(), "", func(url, _ string, _ time.Duration) error { t.Error(url); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	var contents, chunks int

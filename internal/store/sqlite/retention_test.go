@@ -50,7 +50,7 @@ func removeUntilKilled(path string) {
 	s, err := sqlite.Open(context.Background(), sqlite.Config{Path: path, Clock: later{}})
 	if err == nil {
 		var b *local.Store
-		if b, err = local.Open(filepath.Join(filepath.Dir(path), "artifacts")); err == nil {
+		if b, err = local.Open(filepath.Join(filepath.Dir(path), "artifacts"), ""); err == nil {
 			_, err = maintenance.NewRetention(maintenance.RetentionConfig{
 				Store: fewAtOnce{s}, Contents: announced{b}, Keep: bloom.Keep{Tasks: time.Hour}, Removed: func(r bloom.Removed) { fmt.Println("removed", r.Tasks) },
 			}).RunOnce(context.Background())
@@ -95,7 +95,7 @@ func fillEnded(t *testing.T, path string, ended, waiting int) (live []string) {
 	t.Helper()
 	ctx := t.Context()
 	s := openAt(t, path, nil)
-	b, err := local.Open(filepath.Join(filepath.Dir(path), "artifacts"))
+	b, err := local.Open(filepath.Join(filepath.Dir(path), "artifacts"), "")
 	if err != nil {
 		t.Fatal(err)
 	}
