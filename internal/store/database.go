@@ -9,6 +9,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
@@ -55,6 +56,9 @@ var (
 	// ErrConflict: it conflicted with another transaction and was rolled back. It may be
 	// retried.
 	ErrConflict = errors.New("the transaction conflicted with another one")
+	// ErrTaken: an ErrConflict over a row or a unique value, which the next try sees as it
+	// is now. If it fails again, there was no other transaction: the data are bad.
+	ErrTaken = fmt.Errorf("%w: a row has changed or a unique value exists", ErrConflict)
 )
 
 // Reader is the queries that a database answers directly: single rows, lists and the

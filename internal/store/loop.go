@@ -23,6 +23,7 @@ type op struct {
 	openedNext string               // the ordered task whose gate it opened, "" for none
 	triedNext  bool                 // it failed once, alone, after opening that gate
 	skipNext   bool                 // it must not open that gate: doing so failed twice
+	taken      int                  // how often it failed with ErrTaken in its own transaction
 }
 
 // do runs an operation in the next group and returns its result once the group is

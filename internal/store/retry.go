@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/bloom-runtime/bloom/internal/retry"
@@ -10,6 +11,9 @@ import (
 
 // handleFailure retries or answers operations whose transaction was rolled back.
 func (s *Store) handleFailure(ops []*op, err error) {
+	if len(ops) == 1 {
+		err = ops[0].repeated(err)
+	}
 	switch {
 	case unreachable(err):
 		for _, o := range ops {
@@ -30,6 +34,22 @@ func (s *Store) handleFailure(ops []*op, err error) {
 			s.retryUnbatched(o)
 		}
 	}
+}
+
+// maxTaken is how often an operation may fail with ErrTaken. Each try can lose only to a
+// transaction that was committed during it.
+const maxTaken = 4
+
+// repeated returns the error of a failed try, which is no conflict any more if the
+// operation has failed with ErrTaken too often.
+func (o *op) repeated(err error) error {
+	if !errors.Is(err, ErrTaken) {
+		return err
+	}
+	if o.taken++; o.taken < maxTaken {
+		return err
+	}
+	return fmt.Errorf("store: it fails at every try: %s", err) //nolint:errorlint // it must not be taken for a conflict
 }
 
 // unreachable reports whether a transaction failed because the database did not answer.

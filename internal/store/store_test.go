@@ -98,3 +98,14 @@ func TestAnEndlessReadSetIsNotABadRow(t *testing.T) {
 		}
 	})
 }
+
+func TestABugIsNoUnavailableDatabase(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, s *store.Store) {
+		t.Helper()
+		err := store.Do(t.Context(), s, func(*store.Changes) error { panic("a bug") })
+		if bloom.KindOf(err) != bloom.KindInternal || s.WritesFail() != "" {
+			t.Errorf("%v, and writes fail because %q", err, s.WritesFail())
+		}
+	})
+}

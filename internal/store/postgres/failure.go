@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -63,22 +64,31 @@ func isRace(err error) bool {
 		return false
 	}
 	switch pg.Code {
-	case "40001", "40P01", "55P03", "23505", missedCode:
+	case "40001", "40P01", "55P03":
 		return true
 	}
 	return false
 }
 
+// isTaken reports whether another transaction changed a row or inserted a unique value
+// after this one had read it, and this one was rolled back.
+func isTaken(err error) bool {
+	var pg *pgconn.PgError
+	return !errors.Is(err, store.ErrUnknown) && errors.As(err, &pg) && (pg.Code == "23505" || pg.Code == missedCode)
+}
+
 // explain returns an error whose message says what an operator should do.
 func explain(err error) *bloom.Error {
 	var pg *pgconn.PgError
-	if errors.Is(err, store.ErrConflict) {
-		return unavailable("The database is busy; try again shortly", err)
-	}
-	if errors.Is(err, store.ErrUnknown) || !errors.As(err, &pg) {
-		return unavailable(bloom.ErrUnavailable.Message, err)
-	}
 	switch {
+	case errors.Is(err, store.ErrConflict):
+		return unavailable("The database is busy; try again shortly", err)
+	case errors.Is(err, store.ErrUnknown), errors.Is(err, store.ErrUnreachable):
+		return unavailable(bloom.ErrUnavailable.Message, err)
+	case !errors.As(err, &pg) && (isGone(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
+		return unavailable(bloom.ErrUnavailable.Message, err)
+	case pg == nil:
+		return bloom.Internal(err) // a bug, such as a panic or a row that cannot be scanned
 	case pg.Code == "53100":
 		return unavailable("The disk that holds the database is full; free some space and try again", err)
 	case pg.Code == "53300":
@@ -89,7 +99,7 @@ func explain(err error) *bloom.Error {
 		return unavailable(bloom.ErrUnavailable.Message, err)
 	case pg.Code == "42501":
 		return unavailable("The database user may not write these tables; check its grants", err)
-	case isRace(err), errors.Is(err, store.ErrConflict):
+	case isRace(err), isTaken(err):
 		return unavailable("The database is busy; try again shortly", err)
 	}
 	return bloom.Internal(err)

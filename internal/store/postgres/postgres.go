@@ -189,7 +189,12 @@ func (d *database) Close() error {
 }
 
 // Explain turns a failure into an error that is safe to show to callers.
-func (d *database) Explain(err error) *bloom.Error { return explain(err) }
+func (d *database) Explain(err error) *bloom.Error {
+	if d.stopped.Load() {
+		return unavailable(bloom.ErrUnavailable.Message, err)
+	}
+	return explain(err)
+}
 
 // fail logs and explains a failure. Other errors it returns unchanged.
 func (d *database) fail(err error) error {
@@ -199,5 +204,5 @@ func (d *database) fail(err error) error {
 		return err
 	}
 	d.cfg.Logger.Error("postgresql failed", "error", err)
-	return explain(err)
+	return d.Explain(err)
 }

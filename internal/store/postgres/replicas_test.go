@@ -33,7 +33,7 @@ func TestTwoReplicasAreOneStore(t *testing.T) {
 func (p *pair) next() *postgres.Store { return p.stores[p.turn.Add(1)%2] }
 
 // Break makes every change of a task's row fail.
-func (p *pair) Break(t testing.TB, taskID string) { breakRow(t, p.url, taskID) }
+func (p *pair) Break(t testing.TB, taskID string) { breakRow(t, p.url, taskID, "check_violation") }
 func (p *pair) Mend(t testing.TB, taskID string)  { mendRow(t, p.url, taskID) }
 
 func (p *pair) Name() string                   { return p.stores[0].Name() }

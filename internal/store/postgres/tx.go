@@ -44,6 +44,8 @@ func (d *database) failed(err error) error {
 		return nil
 	case isGone(err):
 		return fmt.Errorf("%w: %w", store.ErrUnreachable, err)
+	case isTaken(err):
+		return fmt.Errorf("%w: %w", store.ErrTaken, err)
 	case isRace(err):
 		return fmt.Errorf("%w: %w", store.ErrConflict, err)
 	}
