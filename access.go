@@ -100,6 +100,7 @@ type StoredSession struct {
 type Caller struct {
 	KeyID   string // the key's id, or the name of the setting that it comes from
 	Role    Role   // empty without a key
+	Worker  string // the only worker that the key may act as; empty means any
 	Address string
 }
 

@@ -38,6 +38,7 @@ const (
 	ProblemArtifactsWait = "artifacts_wait_for_storage"
 	ProblemCertificate   = "certificate_expires"
 	ProblemKeysExpire    = "keys_expire"
+	ProblemQuota         = "worker_quota"
 )
 
 // Problem is something wrong with an installation, and how to fix it. Fields that do not apply to

@@ -127,6 +127,7 @@ type Authenticator struct {
 	used     uses
 	guesses  *guard.Limiter // of secrets, by key id
 	misses   *guard.Limiter // lookups of keys that do not exist, by network
+	existing keyIDs
 	proxies  guard.Proxies
 	oidc     *provider
 }
@@ -228,6 +229,12 @@ func (a *Authenticator) byKey(ctx context.Context, key, address string) (Princip
 		return Principal{}, errBadKey
 	}
 	return a.byStored(ctx, id, sum, address)
+}
+
+// Valid reports whether a key authenticates a caller from an address.
+func (a *Authenticator) Valid(ctx context.Context, key, address string) bool {
+	p, err := a.byKey(ctx, key, address)
+	return err == nil && p.Known()
 }
 
 // byFixed compares the digest with those of all configured keys, so that the time taken reveals

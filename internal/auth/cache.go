@@ -103,6 +103,44 @@ func (c *cache[T]) clear() {
 	c.round++
 }
 
+// listedEvery is how often the ids of all keys are read during a flood of unknown ones.
+const listedEvery = time.Second
+
+// keyIDs are the ids of all keys, so that a flood of unknown keys locks out no valid one.
+type keyIDs struct {
+	mu   sync.Mutex
+	ids  map[string]bool
+	read time.Time
+}
+
+// has reports whether a key exists, as of the last listedEvery. It reports false if the keys cannot
+// be read.
+func (k *keyIDs) has(ctx context.Context, store Store, id string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if time.Since(k.read) < listedEvery {
+		return k.ids[id]
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookUp) // the result is for others, too
+	defer cancel()
+	ids, page := map[string]bool{}, bloom.Page{Limit: bloom.MaxPageSize}
+	for {
+		keys, next, err := store.Keys(ctx, page)
+		if err != nil {
+			break
+		}
+		for i := range keys {
+			ids[keys[i].ID] = true
+		}
+		if next == (bloom.Cursor{}) {
+			break
+		}
+		page.Cursor = next
+	}
+	k.ids, k.read = ids, time.Now()
+	return ids[id]
+}
+
 // uses holds when keys and sessions were last used, until that is recorded.
 type uses struct {
 	mu             sync.Mutex

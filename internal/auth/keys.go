@@ -68,8 +68,8 @@ var ErrFirstKey = &bloom.Error{Kind: bloom.KindConflict, Code: "first_key_not_ad
 const guessesPerKey = 10
 
 // missesPerNetwork is how many lookups per minute of keys that do not exist are made for one
-// network. Beyond that only keys that this server has read before are looked up for it: random ids
-// must not cost the database a query each.
+// network, or for all of very many. Beyond that only keys that this server has read before, or that
+// it knows to exist, are looked up for it: random ids must not cost the database a query each.
 const missesPerNetwork = 600
 
 var errUnknownKeys = &bloom.Error{Kind: bloom.KindRateLimited, Code: bloom.CodeRateLimited,
@@ -178,7 +178,7 @@ var errNoStore = bloom.Internal(errors.New("auth: no store was opened"))
 
 // byStored returns the caller with a stored key.
 func (a *Authenticator) byStored(ctx context.Context, id string, sum [sha256.Size]byte, address string) (Principal, error) {
-	if !a.keys.has(id) && a.misses.Spent(guard.Network(address)) {
+	if !a.keys.has(id) && a.misses.Spent(guard.Network(address)) && !a.existing.has(ctx, a.store, id) {
 		return Principal{}, errUnknownKeys
 	}
 	k, err := a.keys.get(ctx, id, func(ctx context.Context, id string) (bloom.StoredKey, error) {

@@ -18,11 +18,16 @@ func (s *Service) AppendEvents(ctx context.Context, taskID, leaseID string, even
 	if !isID(leaseID) {
 		return 0, bloom.ErrLeaseLost
 	}
+	var size int64
 	for i, e := range events {
+		size += int64(len(e.Type) + len(e.Data))
 		events[i].Type, events[i].Data = bloom.CleanText(e.Type), bloom.EventData(e.Data)
 		if string(events[i].Data) == "null" {
 			events[i].Data = json.RawMessage("{}")
 		}
+	}
+	if err := s.take(ctx, s.quotas.events, leaseID, size, s.holderOf(ctx, taskID, leaseID)); err != nil {
+		return 0, err
 	}
 	return s.store.AppendEvents(ctx, taskID, leaseID, events)
 }

@@ -70,6 +70,9 @@ func (s *Service) PutFile(ctx context.Context, f FileUpload, content io.Reader) 
 	if err := s.CheckFile(ctx, f); err != nil {
 		return bloom.Artifact{}, err
 	}
+	if err := s.takeUpload(ctx, f.TaskID, f.LeaseID, f.Size); err != nil {
+		return bloom.Artifact{}, err
+	}
 	n, err := s.uploadFile(ctx, f.TaskID, content, f.Size, strings.ToLower(f.SHA256))
 	if err != nil {
 		return bloom.Artifact{}, err

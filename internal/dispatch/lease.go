@@ -37,6 +37,11 @@ func (s *Service) Release(ctx context.Context, taskID string, r bloom.ReleaseSpe
 	if !isID(r.LeaseID) {
 		return bloom.Task{}, bloom.ErrLeaseLost
 	}
+	if bloom.CallerOf(ctx).Role == bloom.RoleWorker {
+		if err := s.take(ctx, s.quotas.releases, taskID, 1, s.holderOf(ctx, taskID, r.LeaseID)); err != nil {
+			return bloom.Task{}, err
+		}
+	}
 	r.Reason = bloom.CleanText(r.Reason)
 	return s.store.Release(ctx, taskID, r, actor)
 }

@@ -88,12 +88,13 @@ type facts struct {
 	completed []bloom.Task
 	dead      []bloom.Task
 	released  []bloom.Audit
-	displaced int64 // artifacts and contexts
+	displaced int64    // artifacts and contexts
+	overQuota []string // workers
 	keys      []bloom.APIKey
 }
 
 func (s *Service) facts(ctx context.Context, now time.Time) (f facts, err error) {
-	f = facts{now: bloom.Millis(now), membridge: s.MembridgeState(), blobs: s.Blobs(), maxQueued: s.full.all}
+	f = facts{now: bloom.Millis(now), membridge: s.MembridgeState(), blobs: s.Blobs(), maxQueued: s.full.all, overQuota: s.quotas.names(now)}
 	if s.machine != nil {
 		f.machine = s.machine()
 	}
@@ -156,6 +157,7 @@ func (f *facts) problems() []bloom.Problem {
 			Sentence: "The storage does not answer", Action: "Nothing can be read or written. Look at the server's log and its disk or database."})
 	}
 	found = append(found, f.ofMachine()...)
+	found = append(found, f.ofQuotas()...)
 	if !f.unavailable {
 		for _, of := range []func() []bloom.Problem{f.ofWorkers, f.ofCredentials, f.ofQueue, f.ofEnded, f.ofKeys} {
 			found = append(found, of()...)

@@ -153,6 +153,7 @@ type Service struct {
 	searches    *share.Shares
 	snippets    *semaphore.Weighted // limits concurrent batches of snippets
 	stale       *staleEntries
+	quotas      *quotas
 
 	closing   chan struct{}
 	closeOnce sync.Once
@@ -184,6 +185,7 @@ func New(ctx context.Context, c Config) (*Service, error) {
 	}
 	s.full = newFullness(c)
 	s.stale = newStaleEntries()
+	s.quotas = newQuotas()
 	s.searches = share.New(searchesOfAll, searchesOfOne)
 	s.snippets = semaphore.NewWeighted(snippetsAtOnce)
 	s.hub = newHub(s.clock)

@@ -67,6 +67,9 @@ func (s *Service) PutTranscriptPart(ctx context.Context, taskID, leaseID string,
 	if raw, err := hex.DecodeString(sum); err != nil || len(raw) != 32 {
 		return bloom.TranscriptPart{}, bloom.Invalid("The part's digest is wrong", bloom.FieldError{Field: "sha256", Message: "must be the SHA-256 of the body in hex"})
 	}
+	if err := s.takeUpload(ctx, taskID, leaseID, size); err != nil {
+		return bloom.TranscriptPart{}, err
+	}
 	url, err := s.putLarge(ctx, partPrefix(task.ContextID, leaseID)+sum, content, size, sum)
 	if err != nil {
 		return bloom.TranscriptPart{}, err

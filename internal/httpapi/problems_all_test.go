@@ -158,6 +158,7 @@ var scenes = map[string]scene{
 		r.lease(task.ID)
 		r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/complete", `{"status":"success","output":"a result"}`)
 	}},
+	bloom.ProblemQuota:     {provoke: releasesWithoutEnd},
 	bloom.ProblemMembridge: {set: func(dc *dispatch.Config) { dc.Membridge = unreachableMembridge{} }},
 }
 

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -117,14 +118,16 @@ func (s *Server) backToSignIn(ctx context.Context, to string, err error) *redire
 	return &redirect{http.StatusSeeOther, "/sign-in?" + q.Encode()}
 }
 
-// signIn is rate-limited by address, so that keys cannot be guessed.
+// signIn is rate-limited by address, so that keys cannot be guessed. A valid key is accepted even
+// then, as with every other request: addresses are cheap, and many together must not lock out people.
 func (s *Server) signIn(ctx context.Context, c *call, _ *none) (*reply[session], error) {
-	if err := s.limits.take(c.w, s.limits.signIn, s.network(c.r)); err != nil {
-		return nil, err
-	}
+	limited := s.limits.take(c.w, s.limits.signIn, s.network(c.r))
 	var b signInBody
 	if err := s.decode(c, limitBody, &b); err != nil {
-		return nil, err
+		return nil, cmp.Or(limited, err)
+	}
+	if limited != nil && !s.auth.Valid(ctx, b.Key, s.proxies.Client(c.r)) {
+		return nil, limited
 	}
 	cookie, caller, err := s.auth.SignIn(ctx, b.Key, auth.Visitor{Address: s.proxies.Client(c.r), Agent: c.r.UserAgent(), Secure: s.proxies.OverTLS(c.r)})
 	if err != nil {

@@ -195,7 +195,7 @@ func (s *Server) enter(policy auth.Policy, h http.HandlerFunc) http.HandlerFunc 
 			s.failure(r.Context(), c.id, err).write(w)
 			return
 		}
-		ctx, cut := context.WithCancelCause(bloom.WithCaller(r.Context(), bloom.Caller{KeyID: caller.ID, Role: caller.Role, Address: s.proxies.Client(r)}))
+		ctx, cut := context.WithCancelCause(bloom.WithCaller(r.Context(), bloom.Caller{KeyID: caller.ID, Role: caller.Role, Worker: caller.Worker, Address: s.proxies.Client(r)}))
 		defer cut(nil)
 		r = r.WithContext(ctx)
 		c.caller, c.r, c.w = caller, r, w
