@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"log/slog"
+	"net"
+	"net/url"
 	"path/filepath"
 
 	"github.com/bloom-runtime/bloom/internal/app"
@@ -27,7 +29,7 @@ func (c *doctorCmd) Run(inv *invocation) error {
 	if err != nil {
 		return usage(err)
 	}
-	listen, err := config.ListenAddress(inv.sources, c.Listen, c.Port)
+	listen, err := c.server(inv.sources)
 	if err != nil {
 		return usage(err)
 	}
@@ -52,6 +54,40 @@ func (c *doctorCmd) Run(inv *invocation) error {
 		return errSilent
 	}
 	return nil
+}
+
+// server returns the address to examine, "" for none, where only the server's URL or only its
+// address is set: the other follows from it.
+func (c *doctorCmd) server(src config.Sources) (listen string, err error) {
+	if listen, err = config.ListenAddress(src, c.Listen, c.Port); err != nil {
+		return "", err
+	}
+	named := src.Of("runtime_url", "BLOOM_RUNTIME_URL") != config.FromDefault
+	placed := src.Of("listen", "BLOOM_LISTEN") != config.FromDefault || src.Of("port", "PORT") != config.FromDefault
+	at, err := url.Parse(c.Client.URL)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case placed && !named:
+		host, port, err := net.SplitHostPort(listen)
+		if err != nil || port == "0" {
+			return listen, err
+		}
+		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+			host = "127.0.0.1"
+		}
+		c.Client.URL = "http://" + net.JoinHostPort(host, port)
+	case named && !placed && !loopback(at.Hostname()):
+		return "", nil
+	case named && !placed:
+		port := at.Port()
+		if port == "" {
+			port = map[string]string{"http": "80", "https": "443"}[at.Scheme]
+		}
+		listen = net.JoinHostPort(at.Hostname(), port)
+	}
+	return listen, nil
 }
 
 func printFindings(inv *invocation, findings []app.Finding) {

@@ -106,3 +106,25 @@ func TestDoctorKnowsWhoHoldsThePort(t *testing.T) {
 		}
 	}
 }
+
+// Only one of URL and address is usually set; the other follows from it.
+func TestDoctorLooksWhereTheServerIs(t *testing.T) {
+	t.Parallel()
+	rt := runtimetest.Start(t)
+	address := strings.TrimPrefix(rt.URL, "http://")
+	for name, c := range map[string]struct {
+		args      []string
+		want, not string
+	}{
+		"by its address":     {[]string{"--listen", address}, rt.URL + " is healthy", "no runtime answers"},
+		"by its URL":         {[]string{"--url", rt.URL}, address + " is in use", "127.0.0.1:5000"},
+		"on another machine": {[]string{"--url", "http://name.invalid:1"}, "no runtime answers", "port "},
+	} {
+		p := newPerson(t, nil)
+		p.env["BLOOM_API_KEY"] = runtimetest.AdminKey
+		got := p.run(append([]string{"doctor", "--claude=/nowhere/claude", "--data-dir", t.TempDir()}, c.args...)...)
+		if !strings.Contains(got.out, c.want) || strings.Contains(got.out, c.not) {
+			t.Errorf("%s:\n%s%s", name, got.out, got.err)
+		}
+	}
+}
