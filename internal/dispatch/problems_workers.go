@@ -44,7 +44,7 @@ func (f *facts) ofWorkers() (found []bloom.Problem) {
 		}
 		n := int64(len(inError))
 		add(bloom.ProblemWorkerError, severity, inError, counted(n, false, "worker")+verb(n, " reports", " report")+" an error and"+verb(n, " takes", " take")+" no tasks: "+some(inError),
-			"Usually the state folder cannot be written because the disk is full: free some space there, and the worker recovers by itself. Its log on the Workers page says more.")
+			"Its state folder cannot be written: the disk is full, or the folder is gone or not the worker's. Its log on the Workers page says which.")
 	}
 	if without := names(func(w bloom.Worker) bool { return online(w) && !w.Capabilities.ClaudeCLI }); len(without) > 0 {
 		severity := bloom.SeverityWarning

@@ -55,11 +55,12 @@ func (w KnownWorker) postedAt(at int64) KnownWorker {
 }
 
 // ConflictsWith reports whether a caller must not act as the worker, because the worker's known
-// process is alive and the caller is another one. A caller without an instanceID is refused only if
+// process is alive and the caller is another one. A process that reported that it goes offline has
+// stopped. A caller without an instanceID is refused only if
 // mustName is set. now is in Unix milliseconds.
 func (w *KnownWorker) ConflictsWith(instanceID string, mustName bool, now int64) bool {
 	switch {
-	case w.InstanceID == "" || w.Removed || Silence(w.InstanceSeen, now) >= bloom.OfflineAfter.Milliseconds():
+	case w.InstanceID == "" || w.Removed || w.Status == bloom.WorkerOffline || Silence(w.InstanceSeen, now) >= bloom.OfflineAfter.Milliseconds():
 		return false
 	case instanceID == "":
 		return mustName

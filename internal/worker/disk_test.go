@@ -66,6 +66,18 @@ func TestAWorkerThatCannotWriteItsStateFolderLeavesTheQueueToOthers(t *testing.T
 	}
 }
 
+func TestAWorkerSaysThatItsStateFolderIsGone(t *testing.T) {
+	h := newHarness(t)
+	h.start(nil)
+	h.logs.await(t, "registered")
+	if err := os.Rename(h.dir, h.dir+".gone"); err != nil {
+		t.Fatal(err)
+	}
+	task := h.rt.Submit("ctx", "do it")
+	h.logs.await(t, "not claiming tasks: the state folder cannot be written; it was removed: restart the worker")
+	h.until(task.ID, bloom.TaskQueued)
+}
+
 // untilWorker waits for a worker's status.
 func (h *harness) untilWorker(name string, want bloom.WorkerStatus) {
 	h.Helper()

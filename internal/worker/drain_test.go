@@ -158,6 +158,11 @@ func TestAWorkerThatStopsInOrderIsOfflineAtOnce(t *testing.T) {
 	if err != nil || w.Status != bloom.WorkerOffline || !w.Capabilities.ClaudeCLI || w.Draining {
 		t.Errorf("the runtime shows %+v, %v", w, err)
 	}
+	// With a new state folder it is another process, which need not wait for the name.
+	_, err = h.api.RegisterWorker(t.Context(), bloom.WorkerSpec{Name: "node", InstanceID: "another", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1}, Status: bloom.WorkerOffline})
+	if err != nil {
+		t.Errorf("another process with the name: %v", err)
+	}
 	h.start(nil)
 	h.untilShown(func(w bloom.Worker) bool { return w.Status == bloom.WorkerOnline })
 }

@@ -2,6 +2,9 @@ package worker
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 	"time"
 )
 
@@ -53,8 +56,11 @@ func (w *Worker) stateFailed(err error) {
 	w.stateErr = err
 	w.mu.Unlock()
 	if first {
-		w.log.Error("not claiming tasks: the state folder cannot be written; free disk space or correct its permissions, and the worker resumes",
-			"folder", w.cfg.StateDir, "error", err)
+		fix := "free disk space or correct its permissions, and the worker resumes"
+		if _, gone := os.Stat(w.cfg.StateDir); errors.Is(gone, fs.ErrNotExist) {
+			fix = "it was removed: restart the worker"
+		}
+		w.log.Error("not claiming tasks: the state folder cannot be written; "+fix, "folder", w.cfg.StateDir, "error", err)
 		w.interrupt()
 	}
 }
