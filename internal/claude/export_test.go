@@ -30,6 +30,9 @@ func ReadStream(output []byte, piece, limit int) (longest, lines int) {
 	return longest, lines
 }
 
+// AwaitLine is awaitLine.
+var AwaitLine = awaitLine
+
 // GatherHints is gatherHints with plain results.
 func GatherHints(ctx context.Context, workdir string, hints []string, limit int) (names []string, total int, skipped []string) {
 	files, left := gatherHints(ctx, workdir, hints, limit)

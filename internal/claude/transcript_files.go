@@ -108,7 +108,12 @@ func awaitLine(ctx context.Context, path, messageID string) {
 	defer cancel()
 	again := time.NewTicker(2 * time.Millisecond)
 	defer again.Stop()
-	for messageID != "" && !endsWith(path, messageID) {
+	for looked := int64(-1); messageID != ""; {
+		if info, err := os.Stat(path); err == nil && info.Size() != looked {
+			if looked = info.Size(); endsWith(path, messageID) {
+				return
+			}
+		}
 		select {
 		case <-again.C:
 		case <-ctx.Done():

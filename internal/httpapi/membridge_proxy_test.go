@@ -100,6 +100,32 @@ func TestMembridgeIsReachedThroughTheProxy(t *testing.T) {
 	}
 }
 
+func TestAgentsAreReadInPages(t *testing.T) {
+	t.Parallel()
+	p := &proxy{status: 200}
+	r := newFixture(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) { h.Proxy = p })
+	for _, c := range []struct{ sent, asked, answer, body, link string }{
+		{"", "/agents?limit=200", `[{"name":"a","x":1}]`, `[{"name":"a","x":1}]`, ""},
+		{"", "/agents?limit=200", `{"agents":[{"name":"a"}]}`, `[{"name":"a"}]`, ""}, // another membridge
+		{"", "/agents?limit=200", `[]`, `[]`, ""},
+		{"?limit=2", "/agents?limit=2", `[{"name":"a"},{"name":"b&"}]`, `[{"name":"a"},{"name":"b&"}]`, `</api/membridge/agents?cursor=b%26&limit=2>; rel="next"`},
+		{"?limit=2&cursor=b%26", "/agents?after=b%26&limit=2", `[{"name":"c"}]`, `[{"name":"c"}]`, ""},
+		{"?limit=5000", "/agents?limit=200", `[]`, `[]`, ""},
+	} {
+		p.answer = c.answer
+		a := r.do("GET", "/api/membridge/agents"+c.sent, "")
+		if a.status != 200 || p.path != c.asked || strings.TrimSpace(string(a.body)) != c.body || a.header.Get("Link") != c.link {
+			t.Errorf("%q: %d %s, Link %q, asked %s", c.sent, a.status, a.body, a.header.Get("Link"), p.path)
+		}
+	}
+	p.answer = `"none"`
+	for sent, want := range map[string]int{"?limit=x": 400, "": 502} {
+		if a := r.do("GET", "/api/membridge/agents"+sent, ""); a.status != want {
+			t.Errorf("%q: %d %s", sent, a.status, a.body)
+		}
+	}
+}
+
 func TestASelectionIsAuditedWhenItsCallerHasGoneOrNothingWasAnswered(t *testing.T) {
 	t.Parallel()
 	p := &proxy{status: 200, answer: `{"ok":true,"canonical_id":"abc","primary_node_id":"n1"}`}

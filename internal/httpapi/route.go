@@ -193,11 +193,16 @@ func nextLink(r *http.Request, next bloom.Cursor) string {
 	if next == (bloom.Cursor{}) {
 		return ""
 	}
+	return nextPage(r, next.String())
+}
+
+// nextPage returns the Link header of a page that another one follows.
+func nextPage(r *http.Request, cursor string) string {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		q = url.Values{}
 	}
-	q.Set("cursor", next.String())
+	q.Set("cursor", cursor)
 	return "<" + r.URL.EscapedPath() + "?" + q.Encode() + `>; rel="next"`
 }
 

@@ -39,7 +39,7 @@ func (s *Server) proxyRoutes() {
 	}
 	get("/health", "membridge-health", "Membridge's health")
 	get("/projects", "membridge-projects", "The projects membridge knows")
-	get("/agents", "membridge-agents", "The agents membridge knows, which execute sync jobs")
+	handle(s, route{method: http.MethodGet, path: membridgePath + "/agents", id: "membridge-agents", summary: "The agents membridge knows, which execute sync jobs", tag: "membridge"}, s.listAgents)
 	ofProject("/leadership", "membridge-leadership", "Who leads a project")
 	ofProject("/nodes", "membridge-nodes", "The nodes of a project")
 	handle(s, route{method: http.MethodGet, path: membridgePath + "/jobs", id: "membridge-jobs", summary: "Sync jobs, newest first", tag: "membridge"},
@@ -74,6 +74,55 @@ func (in *jobsInput) query() (string, error) {
 		query.Set("project", in.Project)
 	}
 	return query.Encode(), input.Check(in)
+}
+
+// maxAgents is the maximum number of agents in a page: even with the longest lists they fit into
+// the longest response that is read from membridge.
+const maxAgents = 200
+
+type agentsInput struct {
+	Limit  number `query:"limit" doc:"1 to 200; absent: 200"`
+	Cursor string `query:"cursor" maxLength:"512" doc:"From the Link header of the previous page"`
+}
+
+// listAgents returns a page of membridge's list.
+func (s *Server) listAgents(ctx context.Context, c *call, in *agentsInput) (*page[json.RawMessage], error) {
+	limit := maxAgents
+	if in.Limit != "" {
+		n, err := strconv.Atoi(string(in.Limit))
+		if err != nil || n < 1 {
+			return nil, bloom.Invalid("The limit is invalid", bloom.FieldError{Field: "limit", Message: "must be a number from 1 to 200"})
+		}
+		limit = min(n, maxAgents)
+	}
+	query := url.Values{"limit": {strconv.Itoa(limit)}}
+	if in.Cursor != "" {
+		query.Set("after", in.Cursor)
+	}
+	if err := input.Check(in); err != nil {
+		return nil, err
+	}
+	res, err := s.ask(ctx, http.MethodGet, "/agents?"+query.Encode(), nil)
+	if err != nil {
+		return nil, err
+	}
+	out := &page[json.RawMessage]{Body: []json.RawMessage{}}
+	if err := json.Unmarshal(res.Body, &out.Body); err != nil {
+		var wrapped struct { // by another membridge
+			Agents []json.RawMessage `json:"agents"`
+		}
+		if err := json.Unmarshal(res.Body, &wrapped); err != nil {
+			return nil, &bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeStrange, Message: "Membridge's list of agents is invalid"}
+		}
+		out.Body = append(out.Body, wrapped.Agents...)
+	}
+	var last struct {
+		Name string `json:"name"`
+	}
+	if n := len(out.Body); n == limit && json.Unmarshal(out.Body[n-1], &last) == nil && last.Name != "" {
+		out.Link = nextPage(c.r, last.Name)
+	}
+	return out, nil
 }
 
 // maxProject is the maximum length of a project's id in characters; membridge's own

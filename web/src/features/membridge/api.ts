@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query'
-import { api, data } from '@/api/client'
+import { api, data, page } from '@/api/client'
 import { keys } from '@/api/queries'
 
 // Membridge's own shapes, which the proxy passes on. Its times are in seconds.
@@ -96,10 +96,15 @@ export const isOver = (job: Job | undefined) => job?.status === 'completed' || j
 
 export const agents = queryOptions({
   queryKey: [...keys.membridge, 'agents'],
-  // Another membridge may wrap the list.
   queryFn: async () => {
-    const answer = (await data(api.GET('/api/membridge/agents'))) as Agent[] | { agents?: Agent[] }
-    return Array.isArray(answer) ? answer : (answer.agents ?? [])
+    const all: Agent[] = []
+    let cursor: string | undefined
+    do {
+      const one = await page(api.GET('/api/membridge/agents', { params: { query: { cursor } } }))
+      all.push(...(one.items as Agent[]))
+      cursor = one.next ?? undefined
+    } while (cursor)
+    return all
   },
 })
 
