@@ -7,13 +7,18 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
+// isolation are settings that a repository's own settings do not override. Messages of other
+// sessions are refused, which those of one user could otherwise send, and no scheduled
+// prompts are run, which any task could leave in its folder.
+const isolation = `{"crossSessionInbound":"refuse","env":{"CLAUDE_CODE_DISABLE_CRON":"1"}}`
+
 // baseArgs returns claude's options for every task. Values that come from outside are
 // joined with =, so that none is taken for an option.
 func (r *Runner) baseArgs(ctx context.Context, path string) []string {
 	c := r.config
 	args := []string{
 		"--permission-mode=" + permissionMode(c, func(o string) bool { return r.has(ctx, path, o) }),
-		"--disallowed-tools=" + strings.Join(append([]string{"AskUserQuestion"}, c.DisallowedTools...), ","),
+		"--settings=" + isolation,
 	}
 	if len(c.AllowedTools) > 0 {
 		args = append(args, "--allowed-tools="+strings.Join(c.AllowedTools, ","))

@@ -44,7 +44,7 @@ func (s *coldSession) spareKey(ctx context.Context, key string) string {
 			return ""
 		}
 	}
-	spare := &coldSession{config: s.config, path: s.path, args: s.args, workdir: s.config.spareWorkdir()}
+	spare := &coldSession{config: s.config, path: s.path, args: s.args, tools: s.tools, workdir: s.config.spareWorkdir()}
 	spareKey, err := spare.startKey(ctx)
 	if err != nil {
 		return ""
@@ -97,7 +97,7 @@ func (l *warmProcess) unclaimedLine(line []byte) {
 	switch err := json.Unmarshal(line, &m); {
 	case err == nil && m.Type == "system":
 	case err != nil || m.Type != "control_response":
-		l.setFault("it printed a line before it had a folder")
+		l.rejectOutOfTurn(message{Type: m.Type})
 	case m.Response.Subtype == "success" && m.Response.Response.Status == "ok":
 		l.unclaimed.Store(false)
 		l.answer <- nil

@@ -52,10 +52,9 @@ type Config struct {
 	// PermissionMode is one of PermissionModes; empty means acceptEdits.
 	PermissionMode string
 	// AllowedTools need no permission. They are in claude's notation, for example
-	// "Bash(git *)".
+	// "Bash(git *)". They cannot allow what toolRules denies.
 	AllowedTools []string
-	// DisallowedTools cannot be used. AskUserQuestion is always among them, because nobody
-	// would answer.
+	// DisallowedTools cannot be used, in addition to those that toolRules denies.
 	DisallowedTools []string
 	// Model is the default model; empty means claude's default.
 	Model string
@@ -184,6 +183,11 @@ func (c Config) Warnings() []string {
 	}
 	if c.PermissionMode == "bypassPermissions" {
 		warnings = append(warnings, "permission mode bypassPermissions: every task may run any command on this machine")
+	}
+	for _, tool := range c.AllowedTools {
+		if rule := toolRules[toolName(tool)]; rule.denied {
+			warnings = append(warnings, fmt.Sprintf("allowed tool %s has no effect, because no task may use it: %s", tool, rule.why))
+		}
 	}
 	if runtime.GOOS != "linux" {
 		warnings = append(warnings, "this system is not Linux: processes that leave claude's process group are not stopped, and tasks may read the worker's environment")

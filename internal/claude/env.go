@@ -2,6 +2,9 @@ package claude
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,6 +61,60 @@ func (c Config) environment() []string {
 	env = append(env, "CLAUDE_CODE_MAX_RETRIES="+strconv.Itoa(c.MaxRetries))
 	// A worker's claude must not replace itself between two tasks.
 	return append(env, "DISABLE_AUTOUPDATER=1")
+}
+
+// firstExtraFile is the file descriptor of a process's first extra file.
+const firstExtraFile = 3
+
+// descriptorOf names the variables with which claude reads a credential from a file descriptor.
+// Every command that a task runs inherits the environment, and can read it in /proc.
+var descriptorOf = map[string]string{
+	"ANTHROPIC_API_KEY":       "CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR",
+	"CLAUDE_CODE_OAUTH_TOKEN": "CLAUDE_CODE_OAUTH_TOKEN_FILE_DESCRIPTOR",
+}
+
+// runEnvironment returns the environment of a process that runs tasks, and the files with the
+// credentials that are not in it, unless PassEnv names them. The caller closes the files.
+func (c Config) runEnvironment() (env []string, files []*os.File, err error) {
+	for _, pair := range c.environment() {
+		name, value, _ := strings.Cut(pair, "=")
+		descriptor := descriptorOf[name]
+		if descriptor == "" || value == "" || slices.Contains(c.PassEnv, name) {
+			env = append(env, pair)
+			continue
+		}
+		file, err := filled(value)
+		if err != nil {
+			closeFiles(files)
+			return nil, nil, err
+		}
+		env = append(env, descriptor+"="+strconv.Itoa(firstExtraFile+len(files)))
+		files = append(files, file)
+	}
+	return env, files, nil
+}
+
+// filled returns the end of a pipe from which the text is read once.
+func filled(text string) (*os.File, error) {
+	const size = 4096 // every pipe has room for it
+	if len(text) > size {
+		return nil, fmt.Errorf("a credential of %d bytes is too long, at most %d", len(text), size)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	_, err = w.WriteString(text)
+	if err = errors.Join(err, w.Close()); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+func closeFiles(files []*os.File) {
+	for _, file := range files {
+		_ = file.Close() // nothing was written through it
+	}
 }
 
 type traceKey struct{}

@@ -3,6 +3,7 @@ package claude
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 // and returns the longest line it handed over and how many bytes it kept.
 func ReadStream(output []byte, piece, limit int) (longest, lines int) {
 	m := &meter{}
-	s := &coldSession{meter: m, meterMu: &sync.Mutex{}, emit: &emitter{emit: func(string, any) {}}, onSession: func(string) {}}
-	w := &watcher{session: s, stop: func(error) {}, activity: make(chan struct{}, 1), resulted: make(chan struct{})}
+	s := &coldSession{tools: &toolPolicy{config: Config{Log: slog.New(slog.DiscardHandler)}, unknown: map[string]bool{}}, meter: m, meterMu: &sync.Mutex{}, emit: &emitter{emit: func(string, any) {}}, onSession: func(string) {}}
+	w := &watcher{session: s, stop: func(error) {}, activity: make(chan struct{}, 1), resulted: make(chan struct{}), forbidden: map[string]string{}}
 	out := &lineWriter{max: limit, tooLong: w.tooLong, line: func(line []byte) {
 		longest, lines = max(longest, len(line)), lines+1
 		w.line(line)
@@ -96,3 +97,18 @@ func PrepareFor(r *Runner, agent string) {
 	r.agent.Store(agent)
 	r.Prepare()
 }
+
+// DeniedTools returns the tools that no task may use, and KnownTool whether a tool is classified.
+func DeniedTools() (denied []string) {
+	for name, rule := range toolRules {
+		if rule.denied {
+			denied = append(denied, name)
+		}
+	}
+	return denied
+}
+
+func KnownTool(name string) bool { _, known := toolRules[name]; return known }
+
+// Isolation are the settings that every process gets.
+const Isolation = isolation

@@ -21,7 +21,8 @@ type Runner struct {
 	versions fileCache // output of claude --version
 	help     fileCache // output of claude --help
 	pool     *pool
-	agent    atomic.Value  // string: the agent of the last task, for the spare process
+	agent    atomic.Value // string: the agent of the last task, for the spare process
+	tools    *toolPolicy
 	removing chan struct{} // holds a token while the folder of a forgotten context is removed
 }
 
@@ -60,7 +61,7 @@ func New(config Config) (*Runner, error) {
 	for _, warning := range config.Warnings() {
 		config.Log.Warn(warning)
 	}
-	return &Runner{id: rand.Text(), config: config, sessions: sessions, versions: fileCache{failureTTL: unusableFor}, pool: newPool(config.Warm, config.Log), removing: make(chan struct{}, 1)}, nil
+	return &Runner{id: rand.Text(), config: config, sessions: sessions, versions: fileCache{failureTTL: unusableFor}, pool: newPool(config.Warm, config.Log), tools: &toolPolicy{config: config, unknown: map[string]bool{}}, removing: make(chan struct{}, 1)}, nil
 }
 
 // Close stops the processes that are kept for later tasks. It does not stop running
@@ -109,7 +110,7 @@ func (v verdict) completion(metrics bloom.Metrics) bloom.Completion {
 // of the last task's agent, and serves the first such task of a new context. A runner that was
 // prepared or has run tasks must be closed.
 func (r *Runner) Prepare() {
-	plain := &coldSession{config: r.config, workdir: r.config.spareWorkdir()}
+	plain := &coldSession{config: r.config, tools: r.tools, workdir: r.config.spareWorkdir()}
 	plain.config.project, _ = r.agent.Load().(string)
 	r.pool.prepare(func(ctx context.Context) (_ string, err error) {
 		if plain.path, err = r.usable(ctx); err != nil {

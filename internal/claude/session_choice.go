@@ -11,7 +11,7 @@ import (
 // have a newer session, is unavailable.
 func (t *taskRun) open(ctx context.Context, path string) (_ session, resumes bool, err error) {
 	s := &coldSession{
-		config: t.config, path: path, workdir: t.workdir, budget: t.task.Policy.Budget,
+		config: t.config, path: path, tools: t.runner.tools, workdir: t.workdir, budget: t.task.Policy.Budget,
 		meter: &t.meter, meterMu: &t.meterMu, emit: t.emit,
 	}
 	s.config.project = t.task.AgentSlug

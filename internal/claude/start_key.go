@@ -28,7 +28,7 @@ func (s *coldSession) startKey(ctx context.Context) (string, error) {
 	}
 	sum := sha256.New()
 	parts := json.NewEncoder(sum)
-	if err := parts.Encode([]any{s.path, program.ModTime(), program.Size(), s.args, s.config.environment(), s.workdir}); err != nil {
+	if err := parts.Encode([]any{s.path, program.ModTime(), program.Size(), s.tools.option(), s.args, s.config.environment(), s.workdir}); err != nil {
 		return "", err
 	}
 	left := maxStartupFiles

@@ -33,6 +33,8 @@ var (
 	errBudget       = errors.New("the task's token budget is used up")
 	errNotRetryable = errors.New("the API refused the request, and a retry would not help")
 	errAfterResult  = errors.New("claude did not end after its result")
+	errToolOffered  = errors.New("claude offers a tool that tasks may not use")
+	errToolUsed     = errors.New("claude used a tool that tasks may not use")
 )
 
 // outcome is the evidence of how a turn ended.
@@ -86,6 +88,7 @@ type coldSession struct {
 	config    Config
 	path      string
 	args      []string // the same for every turn
+	tools     *toolPolicy
 	workdir   string
 	resume    string // the session to resume; empty begins a new one
 	fork      bool
@@ -104,6 +107,15 @@ func (s *coldSession) restart() { s.resume, s.fork = "", false }
 func (s *coldSession) close(bool) {}
 
 func (s *coldSession) turn(parent context.Context, prompt string) outcome {
+	out := s.attempt(parent, prompt)
+	if errors.Is(out.stopped, errToolOffered) && parent.Err() == nil {
+		out = s.attempt(parent, prompt) // it was not known that this claude has the tool
+	}
+	return out
+}
+
+// attempt runs the turn in one process.
+func (s *coldSession) attempt(parent context.Context, prompt string) outcome {
 	if parent.Err() != nil {
 		return outcome{stopped: context.Cause(parent)}
 	}
@@ -115,10 +127,15 @@ func (s *coldSession) turn(parent context.Context, prompt string) outcome {
 	s.meterMu.Lock()
 	s.meter.resumed = s.resume != ""
 	s.meterMu.Unlock()
+	env, credentials, err := s.config.runEnvironment()
+	if err != nil {
+		return outcome{startErr: err}
+	}
 	p, err := process.Start(process.Command{
-		Path: s.path, Args: s.turnArgs(), Dir: s.workdir, Env: append(s.config.environment(), traceEnv(parent)...),
+		Path: s.path, Args: s.turnArgs(), Dir: s.workdir, Env: append(env, traceEnv(parent)...), ExtraFiles: credentials,
 		Stdin: strings.NewReader(prompt), Stdout: stdout, Stderr: stderr, Grace: s.config.Grace,
 	})
+	closeFiles(credentials)
 	if err != nil {
 		return outcome{startErr: err}
 	}
@@ -141,11 +158,11 @@ func (s *coldSession) turn(parent context.Context, prompt string) outcome {
 
 // watch returns the watcher of one turn, which calls stop to end it.
 func (s *coldSession) watch(stop context.CancelCauseFunc) *watcher {
-	return &watcher{session: s, stop: stop, activity: make(chan struct{}, 1), resulted: make(chan struct{}), process: "cold"}
+	return &watcher{session: s, stop: stop, activity: make(chan struct{}, 1), resulted: make(chan struct{}), process: "cold", forbidden: map[string]string{}}
 }
 
 func (s *coldSession) turnArgs() []string {
-	args := append([]string{"--print", "--output-format", "stream-json", "--verbose", "--include-partial-messages"}, s.args...)
+	args := append([]string{"--print", "--output-format", "stream-json", "--verbose", "--include-partial-messages", s.tools.option()}, s.args...)
 	if s.resume != "" {
 		args = append(args, "--resume", s.resume)
 		if s.fork {
@@ -192,7 +209,7 @@ func (s *coldSession) supervise(ctx context.Context, p *process.Process, w *watc
 // counts even if the process ended, or printed its result, before it was stopped.
 func causeFromOutput(ctx context.Context) error {
 	cause := context.Cause(ctx)
-	for _, of := range []error{errBudget, errNotRetryable, errProtocol} {
+	for _, of := range []error{errBudget, errNotRetryable, errProtocol, errToolOffered, errToolUsed} {
 		if errors.Is(cause, of) {
 			return cause
 		}

@@ -50,7 +50,7 @@ func classify(o outcome) verdict {
 	if o.startErr != nil {
 		return notStarted(o.startErr)
 	}
-	if errors.Is(o.stopped, errBudget) {
+	if errors.Is(o.stopped, errBudget) || errors.Is(o.stopped, errToolUsed) {
 		return stoppedVerdict(o)
 	}
 	// A complete success stays one even if claude was stopped afterwards.
@@ -124,6 +124,12 @@ func stoppedVerdict(o outcome) verdict {
 		return failed(bloom.ClassBudgetExceeded, "the task used more tokens than policy.budget allows")
 	case errors.Is(o.stopped, errProtocol):
 		return failed(bloom.ClassCrashed, errProtocol.Error())
+	case errors.Is(o.stopped, errToolUsed):
+		return failed(bloom.ClassPermissionDenied, o.stopped.Error())
+	case errors.Is(o.stopped, errToolOffered):
+		v := failed(bloom.ClassInternal, o.stopped.Error()+"; run it on another worker")
+		v.retryable = true // another worker may have another claude
+		return v
 	case errors.Is(o.stopped, errNotRetryable):
 		return apiError(o, o.retry.ErrorStatus, plain(o.retry.Error))
 	case errors.Is(o.stopped, bloom.ErrCancelled):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"os"
 	"slices"
 	"sync"
@@ -39,6 +40,9 @@ type warmProcess struct {
 	watch *watcher // of the current turn; nil between turns
 	begun bool     // the current turn's init line was read
 	fault string   // why the process must not be used again; empty if it may
+
+	log    *slog.Logger
+	ending atomic.Bool // this worker ends it
 }
 
 // startProcess starts a process that waits for its first turn.
@@ -48,12 +52,19 @@ func startProcess(c Config, path string, args []string, workdir, key string) (*w
 		return nil, err
 	}
 	defer input.Close()
-	l := &warmProcess{stdin: stdin, key: key, answer: make(chan error, 1)}
+	l := &warmProcess{stdin: stdin, key: key, log: c.Log, answer: make(chan error, 1)}
 	l.unclaimed.Store(slices.Contains(args, awaitClaim))
 	stdout := &lineWriter{max: c.MaxLine, line: l.line, tooLong: l.tooLong}
 	stderr := &lineWriter{max: maxEventText, line: l.stderrLine, tooLong: func(int) {}}
+	env, credentials, err := c.runEnvironment()
+	if err != nil {
+		return nil, errors.Join(err, stdin.Close())
+	}
+	defer closeFiles(credentials)
+	l.mu.Lock() // its first line waits
+	defer l.mu.Unlock()
 	l.process, err = process.Start(process.Command{
-		Path: path, Args: append([]string{"--input-format", "stream-json"}, args...), Dir: workdir, Env: c.environment(),
+		Path: path, Args: append([]string{"--input-format", "stream-json"}, args...), Dir: workdir, Env: env, ExtraFiles: credentials,
 		Stdin: input, Stdout: stdout, Stderr: stderr, Grace: c.Grace,
 	})
 	if err != nil {
@@ -87,7 +98,7 @@ func (l *warmProcess) line(line []byte) {
 	}
 	switch m, ok := parse(line); {
 	case l.watch == nil:
-		l.setFault("it printed a line between two turns")
+		l.rejectOutOfTurn(m)
 	case l.watch.ended:
 		l.setFault("it printed a line after its result")
 	case ok && m.Type == "system" && m.Subtype == "init":
@@ -186,7 +197,7 @@ func (l *warmProcess) supervise(ctx context.Context, c Config, w *watcher) error
 		}
 		w.note(func(*outcome) { w.stopping = true })
 		cause := context.Cause(ctx)
-		if !errors.Is(cause, errProtocol) && !errors.Is(cause, errSilent) {
+		if !errors.Is(cause, errProtocol) && !errors.Is(cause, errSilent) && !errors.Is(cause, errToolOffered) {
 			l.interrupt(c, w)
 		}
 		l.end()
@@ -228,6 +239,7 @@ func (l *warmProcess) exited() bool {
 
 // end stops the process and waits until its whole process tree has ended.
 func (l *warmProcess) end() {
+	l.ending.Store(true)
 	l.process.Stop()
 	<-l.process.Done()
 	_ = l.stdin.Close()
@@ -236,6 +248,7 @@ func (l *warmProcess) end() {
 // finish lets the process end by itself, as a process for one turn does, and returns how
 // many processes it left behind. It waits until all of them have ended.
 func (l *warmProcess) finish(wait time.Duration) (leftBehind int) {
+	l.ending.Store(true)
 	_ = l.stdin.Close()
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -2,6 +2,7 @@ package claude
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 )
 
@@ -9,7 +10,7 @@ import (
 const leftoverWait = 300 * time.Millisecond
 
 // leftovers counts the processes that started after the first prompt and still run,
-// of tools and of claude itself.
+// of tools and of claude itself. Orphans count as one that was not seen.
 func (l *warmProcess) leftovers() (n int) {
 	if l.initial == nil {
 		return 0 // no turn yet
@@ -20,6 +21,10 @@ func (l *warmProcess) leftovers() (n int) {
 			if !l.initial[pid] {
 				n++
 			}
+		}
+		// Only then: a process that is not seen because its parent just ended is an orphan by now.
+		if n == 0 && l.process.Orphans() {
+			n = 1
 		}
 		if n == 0 {
 			return 0
@@ -55,6 +60,21 @@ func (l *warmProcess) replaceReason(limits warmLimits) string {
 		return fmt.Sprintf("it uses %d MiB after %d turns, and used %d MiB after the first", used>>20, l.turns, l.firstMemory>>20)
 	}
 	return ""
+}
+
+// outOfTurn counts the processes that printed something while they had no task.
+var outOfTurn atomic.Int64
+
+// rejectOutOfTurn kills the process because of a line while it has no task: whatever it does now,
+// no lease, limit or budget applies to it. It requires l.mu.
+func (l *warmProcess) rejectOutOfTurn(m message) {
+	if l.ending.Load() || l.fault != "" {
+		return
+	}
+	l.setFault("it printed a line between two turns")
+	l.process.Kill()
+	l.log.Warn("killed a claude process because it printed a line while it had no task",
+		"session_id", l.sessionID, "type", clip(m.Type, 100), "subtype", clip(m.Subtype, 100), "total", outOfTurn.Add(1))
 }
 
 func pidSet(pids []int) map[int]bool {

@@ -56,7 +56,7 @@ func (s *warmSession) turn(parent context.Context, prompt string) outcome {
 // repeatable reports whether a new process may succeed: an older one died, or its output
 // did not fit the turn.
 func (o outcome) repeatable(kind string) bool {
-	return errors.Is(o.stopped, errProtocol) || o.stopped == nil && kind != "new"
+	return errors.Is(o.stopped, errProtocol) || errors.Is(o.stopped, errToolOffered) || o.stopped == nil && kind != "new"
 }
 
 // find chooses or starts the process for the next turn. There is none if ctx ends first.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -20,11 +21,13 @@ type watcher struct {
 	process  string        // cold, new, spare or living; shown in the session event
 	ended    bool          // resulted is closed
 	stopping bool          // the worker stops claude, which then also ends its background work
+	rejected bool          // nothing of this process counts, so that another can run the turn
 
 	mu         sync.Mutex
 	seen       outcome
 	stderrTail tail
 	unreadable int
+	forbidden  map[string]string // calls of tools that no task may use: names by id
 }
 
 func (w *watcher) alive() {
@@ -54,6 +57,9 @@ func (w *watcher) stderrLine(line []byte) {
 
 func (w *watcher) line(line []byte) {
 	w.alive()
+	if w.rejected {
+		return
+	}
 	m, ok := parse(line)
 	if !ok {
 		w.noise(line)
@@ -113,6 +119,12 @@ func (w *watcher) count(m message) {
 func (w *watcher) system(m message) {
 	switch m.Subtype {
 	case "init":
+		if offered := w.session.tools.offered(m.Tools); len(offered) > 0 {
+			w.rejected = true
+			w.session.emit.warn("tools_denied", "claude offers tools that this worker does not allow: "+strings.Join(offered, ", "))
+			w.stop(fmt.Errorf("%w: %s", errToolOffered, strings.Join(offered, ", ")))
+			return
+		}
 		w.mu.Lock()
 		first := w.seen.sessionID == ""
 		w.seen.sessionID = m.SessionID
@@ -216,14 +228,21 @@ func (w *watcher) note(change func(*outcome)) {
 	change(&w.seen)
 }
 
-// noteTools counts the tools that claude uses, and notes its last text.
+// noteTools counts the tools that claude uses, and notes its last text. It stops a turn in which
+// a tool did what no task may do.
 func (w *watcher) noteTools(m message) {
 	for _, b := range m.Message.blocks() {
 		if b.Type == "text" && m.Type == "assistant" && m.Parent == "" && !m.Message.synthetic() {
 			w.seen.lastText = b.Text
 		}
+		if name := w.forbidden[b.ToolUseID]; b.Type == "tool_result" && name != "" && !b.IsError {
+			w.stop(fmt.Errorf("%w: %s", errToolUsed, name))
+		}
 		if b.Type != "tool_use" {
 			continue
+		}
+		if w.session.tools.denied(b.Name) {
+			w.forbidden[b.ID] = b.Name
 		}
 		w.mu.Lock()
 		w.seen.toolUses++

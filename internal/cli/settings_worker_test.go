@@ -47,7 +47,7 @@ func workerScenes() map[string]scene {
 				}},
 				{"--permission-mode", "plan", argument("--permission-mode=plan")},
 				{"--allowed-tool", "Bash(git *)", argument("--allowed-tools=Bash(git *)")},
-				{"--disallowed-tool", "WebFetch", argument("--disallowed-tools=AskUserQuestion,WebFetch")},
+				{"--disallowed-tool", "WebFetch", argument("--disallowed-tools=WebFetch,")},
 				{"--setting-source", "user", argument("--setting-sources=user")},
 				{"--mcp-config", `{"mcpServers": {}, "more": [1, 2]}`, argument(`--mcp-config={"mcpServers": {}, "more": [1, 2]}`)},
 				{"--strict-mcp-config", "", argument("--strict-mcp-config")},

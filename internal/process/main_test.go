@@ -60,6 +60,12 @@ func child(role string, args []string) int {
 		return family(false)
 	case "caller":
 		return caller(args)
+	case "chain":
+		chain()
+	case "runaway":
+		return runaway()
+	case "extra":
+		_, _ = io.Copy(os.Stdout, os.NewFile(3, "extra"))
 	case "patricide":
 		return patricide()
 	case "silent":

@@ -51,6 +51,9 @@ type Command struct {
 	Stdout io.Writer // nil discards
 	Stderr io.Writer // nil discards
 
+	// ExtraFiles are the command's file descriptors 3 and following. Start does not close them.
+	ExtraFiles []*os.File
+
 	// Grace is how long the command has between TERM and KILL. Zero means
 	// DefaultGrace.
 	Grace time.Duration
@@ -82,6 +85,8 @@ type Process struct {
 
 	reports *os.File // from the supervisor
 	reader  *bufio.Reader
+	asking  sync.Mutex
+	answers chan bool // to Orphans
 
 	stdout, stderr *output // nil when nobody wants it
 
@@ -101,13 +106,13 @@ func Start(c Command) (*Process, error) {
 		return nil, fmt.Errorf("find own executable: %w", err)
 	}
 	grace := cmp.Or(c.Grace, DefaultGrace)
-	args := append([]string{superviseArg, strconv.FormatInt(grace.Milliseconds(), 10), c.Path}, c.Args...)
+	args := append([]string{superviseArg, strconv.FormatInt(grace.Milliseconds(), 10), strconv.Itoa(len(c.ExtraFiles)), c.Path}, c.Args...)
 	cmd := exec.Command(self, args...) //nolint:noctx // ended explicitly; cancelling a context would leave the group behind
 	cmd.Dir, cmd.Env = c.Dir, c.Env
 	if cmd.Env == nil {
 		cmd.Env = []string{} // nil would inherit everything
 	}
-	cmd.Stdin = c.Stdin
+	cmd.Stdin, cmd.ExtraFiles = c.Stdin, c.ExtraFiles
 	cmd.WaitDelay = cmp.Or(c.WaitDelay, DefaultWaitDelay)
 	// A separate process group, so that the terminal's ^C reaches only the caller.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -148,14 +153,14 @@ func start(cmd *exec.Cmd, grace time.Duration) (*Process, error) {
 	if err != nil {
 		return nil, errors.Join(err, orders.Close(), lifeline.Close())
 	}
-	cmd.ExtraFiles = []*os.File{orders, report}
+	cmd.ExtraFiles = append([]*os.File{orders, report}, cmd.ExtraFiles...)
 	err = startSupervisor(cmd)
 	_ = orders.Close() // the child has its own copy
 	_ = report.Close()
 	if err != nil {
 		return nil, errors.Join(err, lifeline.Close(), reports.Close())
 	}
-	p := &Process{cmd: cmd, grace: grace, done: make(chan struct{}), lifeline: lifeline, reports: reports, reader: bufio.NewReader(reports)}
+	p := &Process{cmd: cmd, grace: grace, done: make(chan struct{}), lifeline: lifeline, reports: reports, reader: bufio.NewReader(reports), answers: make(chan bool, 1)}
 	first, err := readReport(p.reader)
 	if err != nil || first.Error != "" {
 		startErr := first.startError(err)
@@ -202,8 +207,42 @@ func (p *Process) order(order byte) {
 	_, _ = p.lifeline.Write([]byte{order}) // fails only if the supervisor has ended
 }
 
+// Orphans reports whether a process that the command started still exists although the one that
+// started it has ended. The supervisor has adopted it, so that the kernel knows: unlike in
+// Descendants, none is missed, however fast it is replaced by its own child.
+func (p *Process) Orphans() bool {
+	p.asking.Lock()
+	defer p.asking.Unlock()
+	p.mu.Lock()
+	ask := p.lifeline != nil && !p.stopped
+	if ask {
+		_, _ = p.lifeline.Write([]byte{orderOrphans}) // fails only if the supervisor has ended
+	}
+	p.mu.Unlock()
+	if !ask {
+		return false // they are being ended
+	}
+	select {
+	case found := <-p.answers:
+		return found
+	case <-p.done:
+		return false
+	}
+}
+
+// lastReport forwards answers until the command has ended.
+func (p *Process) lastReport() (report, error) {
+	for {
+		r, err := readReport(p.reader)
+		if err != nil || r.Orphans == nil {
+			return r, err
+		}
+		p.answers <- *r.Orphans
+	}
+}
+
 func (p *Process) wait() {
-	last, reportErr := readReport(p.reader)
+	last, reportErr := p.lastReport()
 	waitErr := p.cmd.Wait()
 	supervisorEnded(p.cmd.Process.Pid)
 	var orphanErr error

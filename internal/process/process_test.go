@@ -182,3 +182,23 @@ func TestWhatWasPrintedIsReadHoweverSlowTheReader(t *testing.T) {
 		t.Errorf("%d of %d bytes arrived", w.got.Len(), much)
 	}
 }
+
+func TestTheCommandGetsExtraFiles(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := command(t, "extra")
+	c.ExtraFiles = []*os.File{r}
+	p, out := startPiped(t, c)
+	r.Close()
+	if _, err := w.WriteString("through the pipe\n"); err != nil {
+		t.Fatal(err)
+	}
+	w.Close() // the supervisor has no copy that would keep it open
+	if line, err := out.ReadString('\n'); err != nil || line != "through the pipe\n" {
+		t.Errorf("%q, %v", line, err)
+	}
+	wait(t, p)
+}

@@ -10,7 +10,7 @@ import (
 )
 
 // report is one line from the supervisor: the first that the command started, the last how it
-// ended.
+// ended, and answers between them.
 type report struct {
 	PID        int    `json:"pid,omitempty"`
 	Error      string `json:"error,omitempty"`
@@ -18,6 +18,7 @@ type report struct {
 	Code       int    `json:"code,omitempty"`
 	Signal     int    `json:"signal,omitempty"`
 	LeftBehind int    `json:"left_behind,omitempty"`
+	Orphans    *bool  `json:"orphans,omitempty"` // the answer to orderOrphans
 }
 
 func readReport(r *bufio.Reader) (report, error) {

@@ -16,12 +16,14 @@ import (
 const superviseArg = "__bloom-supervise"
 
 const (
-	orderStop = 'T'
-	orderKill = 'K'
+	orderStop    = 'T'
+	orderKill    = 'K'
+	orderOrphans = 'O' // asks whether there are orphans
 
 	// The file descriptors that the caller passes to the supervisor.
 	ordersFD  = 3
 	reportsFD = 4
+	extraFD   = 5 // the first of the command's extra files
 
 	sweepEvery      = 20 * time.Millisecond // between two checks for remaining processes
 	strayGrace      = 2 * time.Second       // between TERM and KILL for processes that the command left behind
@@ -30,15 +32,24 @@ const (
 
 var hooked bool
 
+func isSupervisor() bool { return len(os.Args) > 4 && os.Args[1] == superviseArg }
+
+func init() {
+	if isSupervisor() {
+		runtime.LockOSThread() // run stays on the main thread; see hasOrphans
+	}
+}
+
 // MaybeSupervise turns this process into a supervisor if it was started as one, and then never
 // returns. main and TestMain call it first.
 func MaybeSupervise() {
-	if len(os.Args) < 4 || os.Args[1] != superviseArg {
+	if !isSupervisor() {
 		hooked = true
 		return
 	}
 	graceMS, err := strconv.Atoi(os.Args[2])
-	if err != nil {
+	files, filesErr := strconv.Atoi(os.Args[3])
+	if err != nil || filesErr != nil {
 		os.Exit(2)
 	}
 	s := supervisor{
@@ -48,21 +59,23 @@ func MaybeSupervise() {
 		exited:  make(chan syscall.WaitStatus, 1),
 		empty:   make(chan struct{}),
 	}
-	s.run(os.Args[3], os.Args[3:])
+	for fd := range files {
+		s.extra = append(s.extra, os.NewFile(uintptr(extraFD+fd), "extra"))
+	}
+	s.run(os.Args[4], os.Args[4:])
 }
 
 // supervisor owns one command and every descendant of it.
 type supervisor struct {
 	grace           time.Duration
 	orders, reports *os.File
+	extra           []*os.File // for the command
 	pid             int
 	exited          chan syscall.WaitStatus // the command itself ended
 	empty           chan struct{}           // closed when no child is left
 }
 
 func (s *supervisor) run(path string, argv []string) {
-	// The command dies with the thread that forked it; this one lives as long as the process.
-	runtime.LockOSThread()
 	// Caught and dropped, not ignored: an ignored signal would stay ignored in the command after
 	// exec, and TERM would have no effect on it.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
@@ -70,11 +83,7 @@ func (s *supervisor) run(path string, argv []string) {
 	_ = setDumpable(false) // the command must not trace its supervisor; its exec resets this for the command
 	syscall.CloseOnExec(ordersFD)
 	syscall.CloseOnExec(reportsFD)
-	proc, err := os.StartProcess(path, argv, &os.ProcAttr{
-		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
-		Env:   os.Environ(),
-		Sys:   childAttributes(),
-	})
+	proc, err := s.start(path, argv)
 	if err != nil {
 		s.report(startFailure(path, err))
 		os.Exit(127)
@@ -84,6 +93,27 @@ func (s *supervisor) run(path string, argv []string) {
 	_ = os.Stdin.Close() // only the command reads it, so that it notices a closed pipe
 	go s.reap()
 	s.supervise()
+}
+
+// start starts the command from a thread that lives as long as this process, because the command
+// dies with it, and that is not the main thread: see hasOrphans.
+func (s *supervisor) start(path string, argv []string) (proc *os.Process, err error) {
+	started := make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		proc, err = os.StartProcess(path, argv, &os.ProcAttr{
+			Files: append([]*os.File{os.Stdin, os.Stdout, os.Stderr}, s.extra...),
+			Env:   os.Environ(),
+			Sys:   childAttributes(),
+		})
+		close(started)
+		select {}
+	}()
+	<-started
+	for _, file := range s.extra {
+		_ = file.Close()
+	}
+	return proc, err
 }
 
 func startFailure(path string, err error) report {
@@ -115,18 +145,25 @@ func (s *supervisor) reap() {
 func (s *supervisor) supervise() {
 	orders := make(chan byte)
 	go s.listen(orders)
-	select {
-	case status := <-s.exited:
-		left := s.end(strayGrace, orders, nil)
-		s.finish(status, left)
-	case order := <-orders:
-		grace := s.grace
-		if order == orderKill {
-			grace = 0
+	for {
+		select {
+		case status := <-s.exited:
+			left := s.end(strayGrace, orders, nil)
+			s.finish(status, left)
+		case order := <-orders:
+			if order == orderOrphans {
+				found := hasOrphans()
+				s.report(report{Orphans: &found})
+				continue
+			}
+			grace := s.grace
+			if order == orderKill {
+				grace = 0
+			}
+			var status syscall.WaitStatus
+			s.end(grace, orders, &status)
+			s.finish(status, 0)
 		}
-		var status syscall.WaitStatus
-		s.end(grace, orders, &status)
-		s.finish(status, 0)
 	}
 }
 

@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"strconv"
 	"syscall"
@@ -19,6 +20,20 @@ const prSetChildSubreaper = 36 // linux/prctl.h
 func becomeSubreaper() {
 	// Supported by every kernel since 3.4. On failure only the process group is ended.
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0, 0, 0, 0)
+}
+
+// hasOrphans reports whether this process has adopted one that still exists. The kernel gives orphans
+// to a process's main thread, on which this must be called, while the command is the child of
+// another thread. WNOTHREAD looks at the calling thread's children alone.
+func hasOrphans() bool {
+	for {
+		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG|syscall.WNOTHREAD, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR), pid > 0: // that one has ended
+		default:
+			return err == nil
+		}
+	}
 }
 
 func childAttributes() *syscall.SysProcAttr {

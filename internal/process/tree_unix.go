@@ -22,3 +22,5 @@ func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgi
 func executable() (string, error) { return os.Executable() }
 
 func descendants(int) []int { return nil }
+
+func hasOrphans() bool { return false }

@@ -1,0 +1,320 @@
+package claude_test
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/claude"
+	"github.com/bloom-runtime/bloom/internal/standin"
+)
+
+// plainClaude runs the real claude in the harness's surroundings without the worker's options, as
+// the operator or another program would.
+func (h *harness) plainClaude(prompt string, args ...string) (init map[string]any, output string) {
+	h.t.Helper()
+	cmd := exec.CommandContext(h.t.Context(), h.real, append([]string{"--print", "--verbose", "--output-format=stream-json", "--permission-mode=acceptEdits"}, args...)...)
+	cmd.Dir, cmd.Env, cmd.Stdin = h.config.Workdir, h.config.Environ, strings.NewReader(prompt)
+	printed, err := cmd.CombinedOutput()
+	if err != nil {
+		h.t.Fatalf("%v: %s", err, printed)
+	}
+	for line := range strings.Lines(string(printed)) {
+		var m map[string]any
+		if json.Unmarshal([]byte(line), &m) == nil && m["subtype"] == "init" {
+			return m, string(printed)
+		}
+	}
+	h.t.Fatalf("no init line: %s", printed)
+	return nil, ""
+}
+
+func toolsOf(m map[string]any) (names []string) {
+	tools, _ := m["tools"].([]any)
+	for _, tool := range tools {
+		names = append(names, fmt.Sprint(tool))
+	}
+	return names
+}
+
+func TestEveryToolOfThisClaudeIsClassified(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, standin.Sequence(standin.Reply{Text: "ok"}))
+	init, _ := h.plainClaude("hello")
+	tools := toolsOf(init)
+	if len(tools) < 10 {
+		t.Fatalf("tools = %v", tools)
+	}
+	docs, err := os.ReadFile("../../docs/worker-and-claude.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range tools {
+		if !claude.KnownTool(tool) {
+			t.Errorf("claude has the tool %s: classify it in toolRules", tool)
+		}
+	}
+	for _, tool := range claude.DeniedTools() {
+		if !strings.Contains(string(docs), "`"+tool+"`") {
+			t.Errorf("%s is not in docs/worker-and-claude.md", tool)
+		}
+	}
+}
+
+func TestNoDeniedToolRuns(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(r standin.Request) standin.Reply {
+		if r.HasToolResult() {
+			return standin.Reply{Text: "done"}
+		}
+		reply := standin.Reply{}
+		for _, tool := range claude.DeniedTools() {
+			reply.Tools = append(reply.Tools, standin.ToolUse{Name: tool, Input: map[string]any{
+				"cron": "* * * * *", "prompt": "go on", "durable": true, "recurring": true, "delaySeconds": 60, "reason": "later",
+				"command": "sleep 1", "description": "watch", "script": "export default async function () {}", "to": "main", "message": "hello", "summary": "hello",
+			}})
+		}
+		return reply
+	})
+	h.config.AllowedTools = []string{"Bash", "CronCreate", "SendMessage"}
+	run, j := h.run(task("outlive yourself"))
+	wantSuccess(t, run, "done")
+	results := j.of(claude.EventToolResult)
+	if calls := j.of(claude.EventToolUse); len(calls) < len(claude.DeniedTools()) || len(results) < len(calls) {
+		t.Errorf("%d results of %d calls", len(results), len(calls))
+	}
+	for _, result := range results {
+		if result["is_error"] != true {
+			t.Errorf("a denied tool ran: %v", result)
+		}
+	}
+	for _, tool := range toolsOf(j.of(claude.EventSession)[0]) {
+		if slices.Contains(claude.DeniedTools(), tool) {
+			t.Errorf("the session has the tool %s", tool)
+		}
+	}
+}
+
+// A session that has the tools, such as the operator's own, reaches no process of the worker either.
+func TestMessagesOfOtherSessionsStartNoTurn(t *testing.T) {
+	t.Parallel()
+	h := newWarmHarness(t, 2, func(r standin.Request) standin.Reply {
+		_, calls, sends := strings.Cut(r.LastUser(), "send to ")
+		if sends && !r.HasToolResult() {
+			reply := standin.Reply{}
+			for socket := range strings.FieldsSeq(calls) {
+				reply.Tools = append(reply.Tools, standin.ToolUse{Name: "SendMessage", Input: map[string]any{"to": "uds:" + socket, "message": "canary", "summary": "canary"}})
+			}
+			return reply
+		}
+		return standin.Reply{Text: "ok"}
+	})
+	sockets, err := os.MkdirTemp("", "s") //nolint:usetesting // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
+	h.setEnv("XDG_RUNTIME_DIR", sockets)
+	wantSuccess(t, first(h.run(in("victim", "hello"))), "ok")
+	inboxes := func() []string {
+		found, _ := filepath.Glob(sockets + "/cc-socks/*.sock")
+		return found
+	}
+	eventually(t, "a living and a spare process have an inbox", func() bool { return len(inboxes()) == 2 })
+	_, sent := h.plainClaude("send to " + strings.Join(inboxes(), " "))
+	if n := strings.Count(sent, `\"success\":true`); n != 2 {
+		t.Fatalf("%d messages were sent, want 2:\n%s", n, sent)
+	}
+	for _, c := range []struct{ context, process string }{{"victim", "living"}, {"new", "spare"}} {
+		run, j := h.run(in(c.context, "and now?"))
+		wantSuccess(t, run, "ok")
+		if kinds(j) != c.process {
+			t.Errorf("the process was %q, want the %s one", kinds(j), c.process)
+		}
+		requests := h.model.Requests()
+		if got := requests[len(requests)-1].Conversation(); strings.Contains(got, "canary") {
+			t.Errorf("the message is in the conversation:\n%s", got)
+		}
+	}
+}
+
+// Any task can write claude's file of scheduled prompts into its folder, and settings that switch
+// the schedule on. The tools of the schedule are there only if it runs.
+func TestAFolderCannotSwitchTheScheduleOn(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, standin.Sequence(standin.Reply{Text: "ok"}))
+	h.file(".claude/settings.json", `{"crossSessionInbound":"accept","env":{"CLAUDE_CODE_DISABLE_CRON":""}}`)
+	if init, _ := h.plainClaude("hello"); !slices.Contains(toolsOf(init), "CronList") {
+		t.Fatalf("tools = %v, want a schedule to switch off", toolsOf(init))
+	}
+	if init, _ := h.plainClaude("hello", "--settings="+claude.Isolation); slices.Contains(toolsOf(init), "CronList") {
+		t.Errorf("tools = %v, want no schedule", toolsOf(init))
+	}
+}
+
+func TestARunCannotReadTheModelsCredentials(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"} {
+		for _, warm := range []int{0, 1} {
+			t.Run(fmt.Sprint(name, warm), func(t *testing.T) {
+				t.Parallel()
+				h := newWarmHarness(t, warm, func(r standin.Request) standin.Reply {
+					if r.HasToolResult() {
+						return standin.Reply{Text: r.LastUser()}
+					}
+					return standin.Tool("", "Bash", map[string]any{"command": `env; for p in /proc/[0-9]*/environ; do tr '\0' '\n' <$p; done 2>/dev/null`, "description": "look"})
+				})
+				h.config.AllowedTools = []string{"Bash"}
+				key := rand.Text()
+				h.setEnv("ANTHROPIC_API_KEY", "")
+				h.setEnv(name, key)
+				run, _ := h.run(task("what is the key?"))
+				if run.Completion.Output == nil || !strings.Contains(*run.Completion.Output, "ANTHROPIC_BASE_URL=") {
+					t.Fatalf("run = %s, want an environment", show(run))
+				}
+				if strings.Contains(*run.Completion.Output, key) {
+					t.Error("the run read the key")
+				}
+				if header := h.model.Requests()[0].Header; !strings.Contains(header.Get("X-Api-Key")+header.Get("Authorization"), key) {
+					t.Errorf("claude did not use the key: %v", header)
+				}
+			})
+		}
+	}
+}
+
+// The process replaces itself by a child faster than /proc is read.
+func TestARunawayProcessDoesNotOutliveItsTask(t *testing.T) {
+	t.Parallel()
+	h := newWarmHarness(t, 1, func(r standin.Request) standin.Reply {
+		if r.HasToolResult() || !strings.Contains(r.LastUser(), "run away") {
+			return standin.Reply{Text: "done"}
+		}
+		return standin.Tool("", "Bash", map[string]any{"command": "setsid sh ./runaway </dev/null >/dev/null 2>&1 &", "description": "run"})
+	})
+	h.config.AllowedTools = []string{"Bash"}
+	h.file("runaway", "[ -e stop ] || setsid sh ./runaway &\n")
+	t.Cleanup(func() { h.file("stop", "") })
+	for range 3 {
+		run, _ := h.run(task("run away"))
+		wantSuccess(t, run, "done")
+		if !warned(run, "left_behind") {
+			t.Errorf("run = %s, want a warning of the process that was ended", show(run))
+		}
+		next, j := h.run(task("and now?"))
+		wantSuccess(t, next, "done")
+		if kinds(j) == "living" {
+			t.Error("the next task has the process whose child ran away")
+		}
+	}
+}
+
+// records collects log messages.
+type records struct {
+	mu       sync.Mutex
+	messages []string
+}
+
+func (r *records) Write(line []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.messages = append(r.messages, string(line))
+	return len(line), nil
+}
+
+func (r *records) has(text string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.messages, func(m string) bool { return strings.Contains(m, text) })
+}
+
+func TestAProcessThatWorksWithoutATaskIsKilled(t *testing.T) {
+	t.Parallel()
+	h := newFickleHarness(t, "trap '' TERM; until [ -e now ]; do :; done; say late; while :; do sleep 1; done")
+	log := &records{}
+	h.config.Log = slog.New(slog.NewTextHandler(log, nil))
+	wantSuccess(t, first(h.run(task("one"))), "first")
+	h.file("now", "the first turn is over")
+	eventually(t, "the process is gone", func() bool { return len(processesIn(t, h.config.Workdir)) == 0 })
+	if !log.has("while it had no task") {
+		t.Errorf("log = %v", log.messages)
+	}
+}
+
+// newcomer is a claude with a tool that nobody has classified, until its options contain a text.
+const newcomer = `#!/bin/sh
+[ "$1" = --help ] && exit 0
+read -r prompt
+tools='"Bash","mcp__files__read"'
+case "$*" in *%s*) ;; *) tools="$tools,\"Outlive\"";; esac
+echo '{"type":"system","subtype":"init","session_id":"s","tools":['"$tools"']}'
+%s
+echo '{"type":"assistant","message":{"id":"a","model":"m","content":[{"type":"text","text":"ok"}]}}'
+echo '{"type":"result","subtype":"success","is_error":false,"result":"ok","session_id":"s","num_turns":1,"terminal_reason":"completed"}'
+cat >/dev/null
+`
+
+func newNewcomerHarness(t *testing.T, warm int, deniedBy, script string) *harness {
+	t.Helper()
+	h := newWarmHarness(t, warm, standin.Sequence())
+	h.config.Path = filepath.Join(t.TempDir(), "claude")
+	if err := os.WriteFile(h.config.Path, fmt.Appendf(nil, newcomer, deniedBy, script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func TestAToolThatNobodyHasClassifiedIsDenied(t *testing.T) {
+	t.Parallel()
+	for _, warm := range []int{0, 1} {
+		t.Run(fmt.Sprint("warm ", warm), func(t *testing.T) {
+			t.Parallel()
+			h := newNewcomerHarness(t, warm, ",Outlive,", "")
+			run, j := h.run(task("one"))
+			wantSuccess(t, run, "ok")
+			if !warned(run, "tools_denied") || len(j.of(claude.EventSession)) != 1 || slices.Contains(toolsOf(j.of(claude.EventSession)[0]), "Outlive") {
+				t.Errorf("events = %v", j.events)
+			}
+			next := in("other", "two")
+			if run, j = h.run(next); warned(run, "tools_denied") {
+				t.Errorf("the tool was offered again: %v", j.events)
+			}
+			h.config.AllowedTools = []string{"Outlive"}
+			if run, j = h.run(in("third", "three")); warned(run, "tools_denied") || !slices.Contains(toolsOf(j.of(claude.EventSession)[0]), "Outlive") {
+				t.Errorf("the operator's choice has no effect: %v", j.events)
+			}
+		})
+	}
+}
+
+func TestAClaudeThatOffersADeniedToolAnywayRunsNothing(t *testing.T) {
+	t.Parallel()
+	for _, warm := range []int{0, 1} {
+		h := newNewcomerHarness(t, warm, "never", "")
+		run, _ := h.run(task("one"))
+		wantError(t, run, bloom.ClassInternal)
+		if !run.Completion.Retryable {
+			t.Error("another worker could run it")
+		}
+	}
+}
+
+func TestARunInWhichADeniedToolRanEnds(t *testing.T) {
+	t.Parallel()
+	script := `echo '{"type":"assistant","message":{"id":"b","model":"m","content":[{"type":"tool_use","id":"t1","name":"SendMessage","input":{}}]}}'
+echo '{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","is_error":%v,"content":"x"}]}}'
+`
+	ran := newNewcomerHarness(t, 0, ",Outlive,", fmt.Sprintf(script, false)+"sleep 600")
+	wantError(t, first(ran.run(task("one"))), bloom.ClassPermissionDenied)
+	refused := newNewcomerHarness(t, 0, ",Outlive,", fmt.Sprintf(script, true))
+	wantSuccess(t, first(refused.run(task("one"))), "ok")
+}
