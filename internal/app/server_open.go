@@ -178,7 +178,7 @@ func (s *Server) buildHTTP(b Build, proxies guard.Proxies) error {
 		BodyBudget: int64(s.cfg.BodyBudgetMiB) << 20, StreamTimeout: s.cfg.StreamTimeout, Refused: s.metrics.Refused,
 		Limits: httpapi.Limits{Address: s.cfg.RateAddress, SignIn: s.cfg.RateSignIn, Key: s.cfg.RateKey, Worker: s.cfg.RateWorker,
 			Registrations: registrations, Streams: streams, Files: files},
-		Known:     front.Known,
+		Known: front.Known, LoopbackOnly: isLoopback(s.listener.Addr()),
 		Disk:      func() *httpapi.Disk { return diskOf(s.cfg.DataDir) },
 		PrivateCA: func() bool { return s.front.PrivateCA(s.domain()) },
 	}))

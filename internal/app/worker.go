@@ -96,10 +96,10 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 	}
 	w.runner = runner
 	w.about = bloom.WorkerSpec{AgentVersion: b.Version, OSInfo: runtime.GOOS + "/" + runtime.GOARCH,
-		IPAddrs: addresses(), InstallMethod: cfg.InstallMethod, Agents: w.claude.Agents(context.Background())}
+		IPAddrs: addresses(), InstallMethod: cfg.InstallMethod}
 	w.inside = worker.Config{
 		Name: cfg.Run.Name, StateDir: filepath.Join(state, "state"), Runner: traced{runner, b.Tracing}, Ready: runner.Usable, Forget: runner.Forget, Accepted: runner.Accepted,
-		Capabilities: w.capabilities(), About: w.about, Tail: tail,
+		Capabilities: w.capabilities(), About: w.about, Agents: w.claude.Agents, Tail: tail,
 		LeaseTTL: cfg.Run.LeaseTTL, Grace: grace(cfg.Run), Logger: b.Logger, OnStopped: func() { w.leave() },
 	}
 	token, err := agentToken(state)

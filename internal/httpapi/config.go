@@ -55,6 +55,8 @@ type Config struct {
 	// PrivateCA reports whether the server's certificate is signed by an authority that systems do
 	// not know; it may be nil.
 	PrivateCA func() bool
+	// LoopbackOnly is whether only this machine reaches the server directly.
+	LoopbackOnly bool
 	// Version is shown in the API's description.
 	Version string
 	// StartedAt is when the process started, for health's uptime. Zero: now.

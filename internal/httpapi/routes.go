@@ -37,6 +37,7 @@ type health struct {
 	Artifacts bloom.BlobState         `json:"artifacts" doc:"Where artifacts are kept"`
 	Auth      auth.Mode               `json:"auth" enum:"keys,development,insecure" doc:"How callers are authenticated"`
 	PrivateCA bool                    `json:"private_ca,omitempty" doc:"The server's certificate is signed by an authority that its system does not know: workers need --ca-file; absent for callers without a key"`
+	Loopback  bool                    `json:"loopback_only,omitempty" doc:"The server listens on loopback only: no other machine reaches it directly"`
 	Disk      *Disk                   `json:"disk,omitempty" doc:"Disk of the data folder; absent for callers without a key, and if it is unknown"`
 }
 
@@ -82,7 +83,7 @@ func (s *Server) systemRoutes() {
 func (s *Server) health(ctx context.Context, c *call, _ *none) (*reply[health], error) {
 	h := health{
 		Status: "ok", Service: "bloom-runtime", Version: s.version, Uptime: s.clock.Now().Sub(s.started).Seconds(),
-		Storage: s.svc.StoreName(), Membridge: s.svc.MembridgeState(), Artifacts: s.svc.Blobs(), Auth: s.auth.Mode(),
+		Storage: s.svc.StoreName(), Membridge: s.svc.MembridgeState(), Artifacts: s.svc.Blobs(), Auth: s.auth.Mode(), Loopback: s.loopbackOnly,
 	}
 	if c.caller.Known() && s.disk != nil {
 		h.Disk = s.disk()

@@ -27,17 +27,18 @@ const (
 
 // Server answers the runtime's HTTP requests. It is safe for concurrent use.
 type Server struct {
-	svc     *dispatch.Service
-	auth    *auth.Authenticator
-	origin  *auth.Origin
-	proxy   MembridgeProxy
-	proxies guard.Proxies
-	web     WebApp
-	log     *slog.Logger
-	clock   bloom.Clock
-	started time.Time
-	version string
-	limits  *limits
+	svc          *dispatch.Service
+	auth         *auth.Authenticator
+	origin       *auth.Origin
+	proxy        MembridgeProxy
+	proxies      guard.Proxies
+	web          WebApp
+	log          *slog.Logger
+	clock        bloom.Clock
+	started      time.Time
+	version      string
+	loopbackOnly bool
+	limits       *limits
 	// anonymousAudits limits the audit entries of callers without a key.
 	anonymousAudits              *guard.Limiter
 	stored                       probe
@@ -77,7 +78,7 @@ func New(c Config) *Server {
 	}
 	s := &Server{
 		svc: c.Service, auth: c.Auth, origin: c.Origin, proxy: c.Proxy, proxies: c.Proxies, web: c.Web, log: c.Logger,
-		clock: c.Clock, started: c.StartedAt, version: c.Version, observe: c.Observe, limits: newLimits(c), anonymousAudits: guard.NewLimiter(c.Clock, anonymousAudits), probed: guard.NewLimiter(c.Clock, probesLogged),
+		clock: c.Clock, started: c.StartedAt, version: c.Version, loopbackOnly: c.LoopbackOnly, observe: c.Observe, limits: newLimits(c), anonymousAudits: guard.NewLimiter(c.Clock, anonymousAudits), probed: guard.NewLimiter(c.Clock, probesLogged),
 		bodies: newBudget(cmp.Or(c.BodyBudget, DefaultBodyBudget)), streamTimeout: cmp.Or(c.StreamTimeout, DefaultStreamTimeout), disk: c.Disk, privateCA: c.PrivateCA, known: c.Known, files: share.New(transfersOfAll, transfersOfNetwork),
 	}
 	answers := max(cmp.Or(c.BodyBudget, DefaultBodyBudget), leastAnswers)

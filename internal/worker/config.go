@@ -77,8 +77,13 @@ type Config struct {
 	OnStopped func()
 
 	// About is shown with the worker: version, system, addresses. The worker sets
-	// its Name, Capabilities, Status and InstanceID.
+	// its Name, Capabilities, Status and InstanceID, and Agents if the function below
+	// is not nil.
 	About bloom.WorkerSpec
+
+	// Agents returns the names of the agents in the files of this machine, which may
+	// change. It may be nil.
+	Agents func(context.Context) []string
 
 	// Tail has the last log lines, which the worker reports to the runtime. Nil
 	// means that it reports none.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -15,6 +16,7 @@ const readyPace = 5 * time.Second
 // last registration reported has changed.
 func (w *Worker) checkReady(ctx context.Context) error {
 	w.checkState()
+	w.readAgents(ctx)
 	err := w.notReady(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -86,7 +88,20 @@ func (w *Worker) checkState() {
 // It requires w.mu.
 func (w *Worker) registrationStale() bool {
 	drain, reported := w.controlDrain, w.reportedDrain
-	return (w.readyErr == nil) != w.reportedReady || (w.stateErr != nil) != w.reportedStateErr || drain != nil && (reported == nil || *reported != *drain)
+	return !slices.Equal(w.agents, w.reportedAgents) || (w.readyErr == nil) != w.reportedReady || (w.stateErr != nil) != w.reportedStateErr || drain != nil && (reported == nil || *reported != *drain)
+}
+
+// agentsEvery is how often the names of the agents are read again: there may be thousands of files.
+const agentsEvery = 30 * time.Second
+
+func (w *Worker) readAgents(ctx context.Context) {
+	if w.cfg.Agents == nil || !w.agentsRead.IsZero() && w.now().Sub(w.agentsRead) < agentsEvery {
+		return
+	}
+	agents := w.cfg.Agents(ctx)
+	w.mu.Lock()
+	w.agents, w.agentsRead = agents, w.now()
+	w.mu.Unlock()
 }
 
 func (w *Worker) notReady(ctx context.Context) error {

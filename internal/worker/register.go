@@ -16,6 +16,10 @@ func (w *Worker) spec() bloom.WorkerSpec {
 	spec.Status = bloom.WorkerOnline
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.cfg.Agents != nil {
+		spec.Agents = w.agents
+	}
+	w.reportedAgents = w.agents
 	w.reportedReady, w.reportedStateErr = w.readyErr == nil, w.stateErr != nil
 	spec.Capabilities.ClaudeCLI = spec.Capabilities.ClaudeCLI && w.reportedReady
 	if w.reportedStateErr {

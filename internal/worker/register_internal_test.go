@@ -2,8 +2,10 @@ package worker
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,33 @@ import (
 type handClock struct{ now time.Time }
 
 func (c *handClock) Now() time.Time { return c.now }
+
+func TestAgentsThatChangedAreReportedAgain(t *testing.T) {
+	t.Parallel()
+	clock := &handClock{time.Unix(1_800_000_000, 0)}
+	found := []string{"reviewer"}
+	w := &Worker{state: &state{}, cfg: Config{Clock: clock, Agents: func(context.Context) []string { return found }}}
+	reports := func(after time.Duration, want ...string) {
+		t.Helper()
+		clock.now = clock.now.Add(after)
+		w.readAgents(t.Context())
+		if got := w.spec().Agents; !slices.Equal(got, want) {
+			t.Errorf("it reports %v, want %v", got, want)
+		}
+		if w.registrationStale() {
+			t.Error("what was just reported is reported again")
+		}
+	}
+	reports(0, "reviewer")
+	found = []string{"reviewer", "writer"}
+	reports(time.Second, "reviewer") // files are not read with every claim
+	clock.now = clock.now.Add(agentsEvery)
+	w.readAgents(t.Context())
+	if !w.registrationStale() {
+		t.Error("a new agent is not reported")
+	}
+	reports(0, "reviewer", "writer")
+}
 
 func TestAnOutagesPresentReasonIsLogged(t *testing.T) {
 	t.Parallel()

@@ -52,6 +52,10 @@ type Worker struct {
 	reportedDrain    *bool // controlDrain as of the last registration
 	reportedReady    bool  // whether the last registration said that tasks can be run
 	reportedStateErr bool  // whether the last registration said that the state folder cannot be written
+
+	agents         []string // as they were read last
+	agentsRead     time.Time
+	reportedAgents []string // agents as of the last registration
 }
 
 // New makes a worker. It touches nothing before Run.
@@ -117,6 +121,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := st.probe(); err != nil {
 		w.stateFailed(err)
 	}
+	w.readAgents(stopping)
 	if w.readyErr = w.notReady(stopping); w.readyErr != nil && stopping.Err() == nil {
 		w.log.Error("not claiming tasks: claude is unavailable", "error", w.readyErr)
 	}

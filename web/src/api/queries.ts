@@ -1,4 +1,4 @@
-import { type QueryClient, type QueryFilters, queryOptions } from '@tanstack/react-query'
+import { type QueryClient, type QueryFilters, queryOptions, useQuery } from '@tanstack/react-query'
 import { api, data, type Health } from './client'
 
 /**
@@ -32,6 +32,9 @@ export const health = queryOptions({
   },
   refetchInterval: 15_000,
 })
+
+/** Whether the server has a control plane. True until it is known: what goes then moves less than what comes. */
+export const useMembridge = () => useQuery(health).data?.membridge.disabled !== true
 
 export const stats = queryOptions({
   queryKey: keys.stats,

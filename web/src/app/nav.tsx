@@ -14,7 +14,7 @@ import {
   Settings,
 } from 'lucide-react'
 import { useTranslation } from 'react-i18next'
-import { stats } from '@/api/queries'
+import { stats, useMembridge } from '@/api/queries'
 import { useFormat } from '@/lib/format'
 
 const groups = [
@@ -50,30 +50,33 @@ const active = 'bg-accent-soft text-accent-strong'
 export function Nav({ onGo }: { onGo?: () => void }) {
   const { t } = useTranslation()
   const counts = useCounts()
+  const membridge = useMembridge()
   return (
     <nav aria-label={t('app.nav.label')} className="flex flex-1 flex-col gap-4">
       {groups.map((group) => (
         <div key={group.name}>
           <p className="px-2.5 pb-1 text-2xs font-medium text-ink-3">{t(`app.nav.${group.name}`)}</p>
           <ul className="flex flex-col gap-0.5">
-            {group.items.map(({ to, name, icon }) => (
-              <li key={to}>
-                <Link
-                  to={to}
-                  onClick={onGo}
-                  activeOptions={{ exact: to === '/' }}
-                  className={row}
-                  activeProps={{ className: active }}
-                  inactiveProps={{ className: inactive }}
-                >
-                  <NavIcon icon={icon} />
-                  {t(`app.nav.${name}`)}
-                  {counts[name] && (
-                    <span className="tabular ml-auto text-xs font-normal text-ink-3">{counts[name]}</span>
-                  )}
-                </Link>
-              </li>
-            ))}
+            {group.items
+              .filter(({ name }) => membridge || name !== 'membridge')
+              .map(({ to, name, icon }) => (
+                <li key={to}>
+                  <Link
+                    to={to}
+                    onClick={onGo}
+                    activeOptions={{ exact: to === '/' }}
+                    className={row}
+                    activeProps={{ className: active }}
+                    inactiveProps={{ className: inactive }}
+                  >
+                    <NavIcon icon={icon} />
+                    {t(`app.nav.${name}`)}
+                    {counts[name] && (
+                      <span className="tabular ml-auto text-xs font-normal text-ink-3">{counts[name]}</span>
+                    )}
+                  </Link>
+                </li>
+              ))}
           </ul>
         </div>
       ))}

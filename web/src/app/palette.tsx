@@ -2,10 +2,10 @@ import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { Command } from 'cmdk'
 import { Dialog } from 'radix-ui'
-import { useDeferredValue, useState } from 'react'
+import { useDeferredValue, useEffect, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { api, data, type Task } from '@/api/client'
-import { workers } from '@/api/queries'
+import { useMembridge, workers } from '@/api/queries'
 import { setLanguage } from '@/i18n'
 import { setTheme } from '@/lib/preferences'
 import { TaskBadge, WorkerBadge } from '@/ui/badge'
@@ -47,6 +47,13 @@ export default function Palette({
   const query = useDeferredValue(text.trim())
   const found = useFoundTasks(query)
   const fleet = useQuery(workers)
+  const membridge = useMembridge()
+  const [chosen, setChosen] = useState('')
+  // Tasks come after what is known already, and above it: the first is what Enter opens, unless another was chosen.
+  const first = found[0] && wordsOf(found[0], query)
+  useEffect(() => {
+    if (first) setChosen(first)
+  }, [first])
   const focus = useFocusBack()
   const run = (act: () => unknown) => () => {
     onOpenChange(false)
@@ -62,7 +69,7 @@ export default function Palette({
           className="rise fixed top-[10vh] left-1/2 z-40 w-[calc(100vw-2rem)] max-w-xl -translate-x-1/2 overflow-hidden rounded-xl border bg-raised shadow-float"
         >
           <Dialog.Title className="sr-only">{t('app.palette.title')}</Dialog.Title>
-          <Command label={t('app.palette.title')}>
+          <Command label={t('app.palette.title')} value={chosen} onValueChange={setChosen}>
             <Command.Input
               value={text}
               onValueChange={setText}
@@ -78,7 +85,7 @@ export default function Palette({
                   {found.map((task) => (
                     <Command.Item
                       key={task.id}
-                      value={`task ${task.id} ${query}`}
+                      value={wordsOf(task, query)}
                       onSelect={run(() => navigate({ to: '/tasks/$taskId', params: { taskId: task.id } }))}
                       className={item}
                     >
@@ -99,16 +106,18 @@ export default function Palette({
                 </Command.Group>
               )}
               <Command.Group heading={t('app.palette.pages')} className={group}>
-                {pages.map(({ to, name }) => (
-                  <Command.Item
-                    key={to}
-                    value={t(`app.nav.${name}`)}
-                    onSelect={run(() => navigate({ to }))}
-                    className={item}
-                  >
-                    {t(`app.nav.${name}`)}
-                  </Command.Item>
-                ))}
+                {pages
+                  .filter(({ name }) => membridge || name !== 'membridge')
+                  .map(({ to, name }) => (
+                    <Command.Item
+                      key={to}
+                      value={t(`app.nav.${name}`)}
+                      onSelect={run(() => navigate({ to }))}
+                      className={item}
+                    >
+                      {t(`app.nav.${name}`)}
+                    </Command.Item>
+                  ))}
                 <Command.Item
                   value={t('app.nav.docs')}
                   onSelect={run(() => navigate({ to: '/docs' }))}
@@ -164,6 +173,9 @@ export default function Palette({
     </Dialog.Root>
   )
 }
+
+/** What an item is known by: it has the words that were typed, so that it matches them. */
+const wordsOf = (task: Task, query: string) => `task ${task.id} ${query}`
 
 const inOutput = (task: Task) => task.snippet?.in === 'output'
 

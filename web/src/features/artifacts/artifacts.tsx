@@ -5,11 +5,10 @@ import { useTranslation } from 'react-i18next'
 import { type Artifact, api, page } from '@/api/client'
 import { keys } from '@/api/queries'
 import { useFormat } from '@/lib/format'
-import { Badge } from '@/ui/badge'
 import { Download } from '@/ui/download'
 import { Export } from '@/ui/export'
 import { Ago, Id } from '@/ui/facts'
-import { Select } from '@/ui/field'
+import { Checkbox, Select } from '@/ui/field'
 import { OfTask } from '@/ui/of-task'
 import { Page } from '@/ui/page'
 import { Paged } from '@/ui/paged'
@@ -23,6 +22,7 @@ export default function Artifacts() {
   const nameOfType = useTypeName()
   const [task, setTask] = useState('')
   const [type, setType] = useState('')
+  const [empties, setEmpties] = useState(false)
   const [shown, setShown] = useState('')
   const filters = { ...(task ? { task_id: task } : {}), ...(type ? { type } : {}) }
   const read = (cursor: string | undefined, limit = 50) =>
@@ -48,18 +48,21 @@ export default function Artifacts() {
           ))}
         </Select>
         <OfTask onChange={setTask} />
+        <Checkbox label={t('artifacts.empties')} checked={empties} onChange={(e) => setEmpties(e.target.checked)} />
       </div>
       <Paged<Artifact>
         label={t('artifacts.title')}
-        queryKey={[...keys.artifacts, 'list', filters]}
-        read={(cursor) => read(cursor)}
+        queryKey={[...keys.artifacts, 'list', filters, empties]}
+        read={async (cursor) => {
+          const found = await read(cursor)
+          return empties ? found : { ...found, items: found.items.filter((a) => !isEmptyResult(a)) }
+        }}
         icon={Boxes}
         none={t('artifacts.none')}
         noneHint={Object.keys(filters).length > 0 ? t('ui.noneMatch') : t('artifacts.noneHint')}
         head={
           <>
-            <Th>{t('artifacts.id')}</Th>
-            <Th className="max-sm:hidden">{t('artifacts.type')}</Th>
+            <Th>{t('artifacts.name')}</Th>
             <Th>{t('artifacts.task')}</Th>
             <Th className="text-right">{t('artifacts.size')}</Th>
             <Th className="max-sm:hidden">{t('artifacts.where')}</Th>
@@ -71,13 +74,15 @@ export default function Artifacts() {
         }
         row={(a) => (
           <Tr key={a.id}>
-            <Td>
-              <button type="button" onClick={() => setShown(a.id)} className="text-accent-strong hover:underline">
-                <Id id={a.id} />
+            <Td className="max-w-80 max-sm:max-w-36">
+              <button
+                type="button"
+                onClick={() => setShown(a.id)}
+                className="block max-w-full truncate text-left text-accent-strong hover:underline"
+                title={pathOf(a) || a.id}
+              >
+                {pathOf(a) ? <span className="font-mono text-xs">{pathOf(a)}</span> : nameOfType(a.type)}
               </button>
-            </Td>
-            <Td className="max-sm:hidden">
-              {pathOf(a) ? <span className="font-mono text-xs">{pathOf(a)}</span> : <Badge>{nameOfType(a.type)}</Badge>}
             </Td>
             <Td>
               <Link to="/tasks/$taskId" params={{ taskId: a.task_id }} className="text-accent-strong hover:underline">
@@ -105,6 +110,9 @@ export default function Artifacts() {
     </Page>
   )
 }
+
+/** What an attempt leaves that failed before it answered. */
+const isEmptyResult = (a: Artifact) => a.type === 'LLM_RESULT' && a.size === 0
 
 /** Where the content is, in a word; its address for who wants it. */
 function Where({ url }: { url: string | null }) {

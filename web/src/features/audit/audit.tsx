@@ -124,6 +124,10 @@ export default function Audit() {
               >
                 {nameOfAction(e.action)}
               </button>
+              <div className="max-w-40 text-xs text-ink-2 whitespace-normal wrap-anywhere sm:hidden">
+                <div>{e.actor}</div>
+                <div className="text-ink-3">{say(e.detail)}</div>
+              </div>
             </Td>
             <Td>
               {/task/.test(e.entity_type) ? (

@@ -1,9 +1,9 @@
-import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query'
+import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { KeyRound, Plus } from 'lucide-react'
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { type ApiKey, api, page } from '@/api/client'
-import { keys } from '@/api/queries'
+import { health, keys } from '@/api/queries'
 import { Badge, type Tone } from '@/ui/badge'
 import { Button } from '@/ui/button'
 import { Panel } from '@/ui/card'
@@ -19,6 +19,8 @@ const tones: Record<ApiKey['status'], Tone> = { active: 'good', expired: 'warn',
 /** The keys that were created, for those who may create them. */
 export function ApiKeys() {
   const { t } = useTranslation()
+  // Whoever signed in while there are none has a key of the server's settings.
+  const configured = useQuery(health).data?.auth === 'keys'
   const [creating, setCreating] = useState(false)
   const [revoking, setRevoking] = useState<ApiKey>()
   const query = useInfiniteQuery({
@@ -48,7 +50,7 @@ export function ApiKeys() {
           when: () => list.length === 0,
           show: (
             <Empty icon={KeyRound} title={t('keys.none')}>
-              {t('keys.noneHint')}
+              {configured ? t('keys.noneButConfigured') : t('keys.noneHint')}
             </Empty>
           ),
         }}

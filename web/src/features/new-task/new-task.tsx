@@ -15,10 +15,11 @@ import { Checkbox, Field, Input, Select, Textarea } from '@/ui/field'
 import { Page } from '@/ui/page'
 import { Failure, Loaded } from '@/ui/states'
 import { bodyOf, type Draft, draftOf, emptyDraft, list } from './draft'
+import { SoFar } from './so-far'
 
 export default function NewTask() {
   const { t } = useTranslation()
-  const { from, context_id, agent_slug } = useSearch({ from: '/tasks/new' })
+  const { from, context_id, agent_slug, answers } = useSearch({ from: '/tasks/new' })
   const source = useQuery({ ...taskQuery(from ?? ''), enabled: from !== undefined })
   return (
     <Page
@@ -29,10 +30,13 @@ export default function NewTask() {
       {from ? (
         <Loaded query={source}>{(task) => task && <Form key={task.id} first={draftOf(task)} />}</Loaded>
       ) : (
-        <Form
-          key={`${context_id} ${agent_slug}`}
-          first={{ ...emptyDraft(), contextId: context_id ?? '', agent: agent_slug ?? 'assistant' }}
-        />
+        <>
+          {context_id && <SoFar contextId={context_id} answers={answers} />}
+          <Form
+            key={`${context_id} ${agent_slug}`}
+            first={{ ...emptyDraft(), contextId: context_id ?? '', agent: agent_slug ?? 'assistant' }}
+          />
+        </>
       )}
     </Page>
   )
@@ -49,7 +53,7 @@ function Form({ first }: { first: Draft }) {
     mutationFn: () => data(api.POST('/api/runtime/llm-tasks', { body: bodyOf(draft) })),
     onSuccess: (task) => {
       if (!task) return
-      client.setQueryData(keys.task(task.id), task)
+      client.setQueryData<Task>(keys.task(task.id), (now) => now ?? task)
       void navigate({ to: '/tasks/$taskId', params: { taskId: task.id } })
     },
   })

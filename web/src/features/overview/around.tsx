@@ -25,14 +25,16 @@ export function Around() {
           <span>{typical === null ? '–' : format.duration(typical)}</span>
         </Link>
       </li>
-      <li>
-        <Link to="/membridge" className={link}>
-          <span className="text-ink-2">{t('app.nav.membridge')}</span>
-          <span className={membridge && !membridge.connected ? 'text-warn' : ''}>
-            {membridge === undefined ? '–' : membridge.connected ? t('overview.connected') : t('overview.away')}
-          </span>
-        </Link>
-      </li>
+      {membridge?.disabled !== true && (
+        <li>
+          <Link to="/membridge" className={link}>
+            <span className="text-ink-2">{t('app.nav.membridge')}</span>
+            <span className={membridge && !membridge.connected ? 'text-warn' : ''}>
+              {membridge === undefined ? '–' : membridge.connected ? t('overview.connected') : t('overview.away')}
+            </span>
+          </Link>
+        </li>
+      )}
     </ul>
   )
 }

@@ -1,12 +1,14 @@
 import { Link } from '@tanstack/react-router'
 import { useTranslation } from 'react-i18next'
 import type { Worker } from '@/api/client'
+import { useSlots } from '@/features/workers/slots'
 import { WorkerBadge } from '@/ui/badge'
 import { Ago } from '@/ui/facts'
 
 /** The workers as tiles: who is there, and how full each is. */
 export function Fleet({ workers }: { workers: Worker[] }) {
   const { t } = useTranslation()
+  const slots = useSlots()
   if (workers.length === 0) return <p className="grid h-52 place-items-center text-ink-3">{t('overview.noWorkers')}</p>
   return (
     <ul className="grid max-h-64 grid-cols-1 gap-2 overflow-y-auto sm:grid-cols-2 xl:grid-cols-1 2xl:grid-cols-2">
@@ -30,9 +32,7 @@ export function Fleet({ workers }: { workers: Worker[] }) {
                     style={{ width: `${Math.min(100, (worker.active_leases / all) * 100)}%` }}
                   />
                 </span>
-                <span className="tabular text-xs text-ink-3">
-                  {t('overview.slots', { count: all, used: worker.active_leases, all })}
-                </span>
+                <span className="tabular text-xs text-ink-3">{slots(worker.active_leases, all)}</span>
               </span>
               {worker.status !== 'online' && worker.last_heartbeat !== null && (
                 <span className="mt-1 block text-xs text-ink-3">

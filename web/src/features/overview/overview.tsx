@@ -5,6 +5,8 @@ import { useTranslation } from 'react-i18next'
 import type { Task, TaskStatus } from '@/api/client'
 import { stats as statsQuery, workers as workersQuery } from '@/api/queries'
 import { recentTasks } from '@/api/recent'
+import { useCommands } from '@/features/workers/commands'
+import { useSlots } from '@/features/workers/slots'
 import { cn } from '@/lib/cn'
 import { useFormat } from '@/lib/format'
 import { TaskBadge } from '@/ui/badge'
@@ -26,9 +28,11 @@ export default function Overview() {
   const by = stats.data?.tasks.by_status
   /** A number of tasks; what is not known yet is no zero. */
   const tasks = (...of: TaskStatus[]) => by && format.number(of.reduce((sum, status) => sum + (by[status] ?? 0), 0))
-  const slots =
-    workers.data?.filter((w) => w.status === 'online').reduce((n, w) => n + w.capabilities.max_concurrency, 0) ?? 0
-  const active = stats.data?.leases.active ?? 0
+  // The leases of a worker that is offline take no slot of those that are there.
+  const online = workers.data?.filter((w) => w.status === 'online') ?? []
+  const slots = online.reduce((n, w) => n + w.capabilities.max_concurrency, 0)
+  const active = online.reduce((n, w) => n + w.active_leases, 0)
+  const saySlots = useSlots()
   const day = useQuery(series('day')).data
   const oldest = day?.now.oldest_wait_ms ?? null
   const today = (of: (p: NonNullable<typeof day>['points'][number]) => number) =>
@@ -61,9 +65,7 @@ export default function Overview() {
             name={t('overview.running')}
             value={tasks('running', 'leased')}
             status="running"
-            note={
-              slots > 0 && t('overview.slots', { count: slots, used: format.number(active), all: format.number(slots) })
-            }
+            note={slots > 0 && saySlots(active, slots)}
           />
           <Tile
             name={t('overview.completed')}
@@ -153,18 +155,19 @@ function Tile({
 
 function FirstSteps({ workers }: { workers: boolean }) {
   const { t } = useTranslation()
+  const { worker, task } = useCommands()
   return (
     <Panel title={t('overview.first')}>
       <ol className="space-y-4">
         {!workers && (
           <li>
             <p className="mb-1.5 font-medium">{t('overview.firstWorker')}</p>
-            <Command text={`bloom worker --runtime-url ${location.origin}`} />
+            <Command text={worker('', location.origin)} />
           </li>
         )}
         <li>
           <p className="mb-1.5 font-medium">{t('overview.firstTask')}</p>
-          <Command text={`bloom task run --url ${location.origin} "Write a haiku about durable queues"`} />
+          <Command text={task} />
         </li>
       </ol>
     </Panel>

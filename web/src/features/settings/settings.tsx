@@ -3,7 +3,7 @@ import { CircleAlert, CircleCheck } from 'lucide-react'
 import { type FormEvent, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { ApiError, api, data } from '@/api/client'
-import { health as healthQuery, keys } from '@/api/queries'
+import { health as healthQuery, keys, useMembridge } from '@/api/queries'
 import { session, signOut } from '@/api/session'
 import { ApiKeys } from '@/features/keys/api-keys'
 import { useManagesKeys } from '@/features/keys/use-keys'
@@ -23,10 +23,11 @@ import { Notifications } from './notifications'
 export default function Settings() {
   const { t } = useTranslation()
   const admin = useManagesKeys()
+  const membridge = useMembridge()
   return (
     <Page title={t('settings.title')} narrow>
       <div className="space-y-5">
-        {admin !== false && <Connection />}
+        {admin !== false && membridge && <Connection />}
         <Server />
         {admin && <ApiKeys />}
         <Appearance />
@@ -154,12 +155,14 @@ function Server() {
               <Fact name={t('settings.storage')}>{health.storage === 'sqlite' ? 'SQLite' : 'PostgreSQL'}</Fact>
               <Fact name={t('settings.uptime')}>{format.duration(health.uptime * 1000)}</Fact>
               <Fact name={t('settings.access')}>{t(`settings.auth.${health.auth}`)}</Fact>
-              <Fact name={t('settings.membridge')}>
-                {health.membridge.connected ? t('settings.connected') : t('settings.notConnected')}
-                {!health.membridge.connected && health.membridge.lastError && (
-                  <span className="block text-xs text-ink-3">{say(health.membridge.lastError)}</span>
-                )}
-              </Fact>
+              {!health.membridge.disabled && (
+                <Fact name={t('settings.membridge')}>
+                  {health.membridge.connected ? t('settings.connected') : t('settings.notConnected')}
+                  {!health.membridge.connected && health.membridge.lastError && (
+                    <span className="block text-xs text-ink-3">{say(health.membridge.lastError)}</span>
+                  )}
+                </Fact>
+              )}
             </Facts>
           )
         }

@@ -13,7 +13,15 @@ import { toast, useSayError } from '@/ui/toast'
 import { isFinal } from './events'
 
 /** Failures that the same task meets again: something of it has to change. */
-const needsChange = ['invalid_input', 'refused', 'incomplete', 'context_too_long', 'budget_exceeded', 'permission_denied', 'timeout']
+const needsChange = [
+  'invalid_input',
+  'refused',
+  'incomplete',
+  'context_too_long',
+  'budget_exceeded',
+  'permission_denied',
+  'timeout',
+]
 
 /** What can be done with a task in its state; what helps stands out. */
 export function Actions({ task }: { task: Task }) {
@@ -22,7 +30,9 @@ export function Actions({ task }: { task: Task }) {
   const sayError = useSayError()
   const [asking, setAsking] = useState(false)
   const params = { params: { path: { id: task.id } } }
-  const show = (next: Task) => client.setQueryData(keys.task(task.id), next)
+  // The answer to a change may come after what has happened since.
+  const show = (next: Task) =>
+    client.setQueryData<Task>(keys.task(task.id), (now) => (now && now.updated_at > next.updated_at ? now : next))
   const requeue = useMutation({
     mutationFn: () => data(api.POST('/api/runtime/llm-tasks/{id}/requeue', params)),
     onSuccess: (next) => {

@@ -26,7 +26,7 @@ export function Notes({ task, result }: { task: Task; result: Result }) {
           </div>
           <Link
             to="/tasks/new"
-            search={{ context_id: task.context_id, agent_slug: task.agent_slug }}
+            search={{ context_id: task.context_id, agent_slug: task.agent_slug, answers: task.id }}
             className={buttonClass('primary', 'sm')}
           >
             <MessageSquarePlus className="size-4" aria-hidden />

@@ -3,6 +3,7 @@ import { ArrowUp, ListChecks } from 'lucide-react'
 import { useCallback, useMemo, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { TaskFilters } from '@/app/router'
+import { useCommands } from '@/features/workers/commands'
 import { Button } from '@/ui/button'
 import { Card } from '@/ui/card'
 import { Command } from '@/ui/facts'
@@ -82,5 +83,5 @@ export default function Tasks() {
 }
 
 function FirstTask() {
-  return <Command text={`bloom task run --url ${location.origin} "Write a haiku about durable queues"`} />
+  return <Command text={useCommands().task} />
 }

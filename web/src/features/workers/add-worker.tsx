@@ -1,35 +1,56 @@
-import { useQuery } from '@tanstack/react-query'
-import { KeyRound } from 'lucide-react'
+import { KeyRound, TriangleAlert } from 'lucide-react'
 import { type FormEvent, useState } from 'react'
 import { useTranslation } from 'react-i18next'
-import { health } from '@/api/queries'
 import { useCreateKey, useManagesKeys } from '@/features/keys/use-keys'
 import { useFormat } from '@/lib/format'
 import { Button } from '@/ui/button'
 import { Command } from '@/ui/facts'
 import { Field, Input } from '@/ui/field'
 import { Failure } from '@/ui/states'
+import { useCommands } from './commands'
 
 /** The commands that make a machine a worker; they name a key only where the server asks for keys. */
 export function AddWorker() {
   const { t } = useTranslation()
-  const keyed = useQuery(health).data?.auth === 'keys'
+  const { keyed, onlyHere, named, privateCA, worker, install } = useCommands()
   const [bound, setBound] = useState('"$(hostname)"') // the name that a fresh key opens for
-  const here = `bloom worker --runtime-url ${location.origin}${keyed ? ' --key-file worker.key' : ''} --name ${bound}`
   return (
     <div className="space-y-4 text-left">
-      {keyed && <Install onKey={setBound} />}
+      {onlyHere && <OnlyHere />}
+      {privateCA && <p className="text-xs text-ink-3">{t('workers.privateCAHint')}</p>}
+      {named && <p className="text-[13px] text-ink-2">{t('workers.named')}</p>}
+      {keyed && !onlyHere && <Install command={install} onKey={setBound} />}
       <section>
-        <h3 className="mb-1 text-[13px] font-medium">{t('workers.foreground')}</h3>
-        <Command text={here} />
+        <h3 className="mb-1 text-[13px] font-medium">{onlyHere ? t('workers.here') : t('workers.foreground')}</h3>
+        <Command text={worker(bound)} />
         <p className="mt-1.5 text-xs text-ink-3">{keyed ? t('workers.foregroundKey') : t('workers.foregroundHint')}</p>
       </section>
     </div>
   )
 }
 
+/** Commands for other machines could not work: what has to change first. */
+function OnlyHere() {
+  const { t } = useTranslation()
+  return (
+    <div role="note" className="rounded-lg bg-warn-soft px-3 py-2 text-[13px] text-warn">
+      <p className="mb-2 flex items-start gap-2">
+        <TriangleAlert className="mt-0.5 size-4 shrink-0" aria-hidden />
+        {t('workers.onlyHere')}
+      </p>
+      <Command text={`bloom server --listen 0.0.0.0:${location.port || '5000'} --runtime-api-key-file admin.key`} />
+    </div>
+  )
+}
+
 /** One line that installs a service. The fresh key of those who may create one opens for that worker alone. */
-function Install({ onKey }: { onKey: (name: string) => void }) {
+function Install({
+  command,
+  onKey,
+}: {
+  command: (key: string, name?: string) => string
+  onKey: (name: string) => void
+}) {
   const { t } = useTranslation()
   const format = useFormat()
   const manages = useManagesKeys()
@@ -50,9 +71,7 @@ function Install({ onKey }: { onKey: (name: string) => void }) {
   return (
     <section>
       <h3 className="mb-1 text-[13px] font-medium">{t('workers.service')}</h3>
-      <Command
-        text={`curl -fsSL ${location.origin}/install.sh | sudo sh -s -- ${key ? `--name ${name} ` : ''}--key ${key ?? 'KEY'}`}
-      />
+      <Command text={key ? command(key, name) : command('KEY')} />
       {create.error && <Failure error={create.error} className="mt-2" />}
       {key ? (
         <p role="status" className="mt-1.5 text-ink-2">

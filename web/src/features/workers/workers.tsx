@@ -15,6 +15,7 @@ import { Page } from '@/ui/page'
 import { Empty, Loaded } from '@/ui/states'
 import { toast, useSayError } from '@/ui/toast'
 import { AddWorker } from './add-worker'
+import { useSlots } from './slots'
 import { WorkerLogs } from './worker-logs'
 
 export default function Workers() {
@@ -80,6 +81,7 @@ export default function Workers() {
 function WorkerCard({ worker, server, tasks }: { worker: Worker; server: string; tasks: Task[] }) {
   const { t } = useTranslation()
   const all = Math.max(1, worker.capabilities.max_concurrency)
+  const slots = useSlots()
   const skewed = server !== '' && worker.agent_version !== '' && worker.agent_version !== server
   return (
     <Card className="h-full">
@@ -101,7 +103,7 @@ function WorkerCard({ worker, server, tasks }: { worker: Worker; server: string;
             search={{ worker_id: worker.id, status: 'running' }}
             className="text-xs text-ink-2 hover:underline"
           >
-            {t('overview.slots', { count: all, used: worker.active_leases, all })}
+            {slots(worker.active_leases, all)}
           </Link>
         </div>
         {tasks.length > 0 && <Running tasks={tasks} />}
