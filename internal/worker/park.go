@@ -32,7 +32,11 @@ func (w *Worker) noteCredentials(j *job, run bloom.Run) {
 	w.refusals++
 	w.refusedAt, w.limited = now, true
 	w.mu.Unlock()
-	w.park(j, now.Add(wait), *run.Completion.ErrorMessage)
+	reason := "the model's provider refused the credentials"
+	if said := run.Completion.ErrorMessage; said != nil {
+		reason = *said
+	}
+	w.park(j, now.Add(wait), reason)
 }
 
 // credentialsAccepted lifts the limit to one task, because the model has answered a run that

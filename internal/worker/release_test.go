@@ -76,6 +76,18 @@ func TestAWorkerWhoseCredentialsAreRefusedWaits(t *testing.T) {
 	}
 }
 
+// A runner that says nothing else about a refusal must not end the process.
+func TestARefusalWithoutAMessageParksTheWorker(t *testing.T) {
+	h := newHarness(t)
+	l := h.start(nil)
+	task := h.rt.Submit("ctx", "do it")
+	h.runner.next(t).end <- bloom.Run{Refused: true}
+	h.until(task.ID, bloom.TaskFailed)
+	if l.w.Status().ParkedUntil.IsZero() {
+		t.Error("not parked")
+	}
+}
+
 // leap is a clock that can be put forward.
 type leap struct{ by atomic.Int64 }
 
