@@ -36,6 +36,7 @@ type QueuePlace struct {
 	Before    string // the earliest unfinished ordered task before it in its context; empty: none
 	Preferred string // the worker that the task is reserved for; empty: none
 	Until     int64  // of Preferred, Unix milliseconds
+	Skipped   int64  // until when this server skips it because its row could not be changed, Unix milliseconds; 0: it does not
 }
 
 // Gate is whether a queued task may be claimed, and why not.

@@ -110,7 +110,7 @@ func (u *Unit) best(w *lifecycle.KnownWorker, keys []string, n int) ([]*Task, er
 
 // claimable reports whether a worker may be given the task now.
 func (u *Unit) claimable(t *Task, w *lifecycle.KnownWorker) bool {
-	return !u.s.quarantined.has(notGiven, t.ID) && t.Status == bloom.TaskQueued && t.Gate == bloom.GateOpen && t.RunAt <= u.Now && w.Capabilities.Carries(t.Labels) &&
+	return !u.s.quarantined.has(notGiven, t.ID) && !u.s.quarantined.has(notGivenTo, forWorker(t.ID, w.ID)) && t.Status == bloom.TaskQueued && t.Gate == bloom.GateOpen && t.RunAt <= u.Now && w.Capabilities.Carries(t.Labels) &&
 		(t.Preferred == nil || *t.Preferred == w.ID || t.Until <= u.Now)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,9 +24,13 @@ func (k *claimAttempt) renews(leaseID string) bool {
 	return k.Renew && slices.Contains(k.Held, leaseID) && (!k.partial || k.onlyLease == leaseID)
 }
 
+// maxSuspects is how many tasks in a row isolate tries to lease without success.
+const maxSuspects = 100
+
 // isolate repeats a claim that failed because of a bad row. It renews each lease and
 // takes each task separately, quarantines those that fail, and then claims without
-// them.
+// them. A task that fails is skipped for this worker; for all workers only once another
+// one can be leased to it, because the bad row may be the worker's.
 func (s *Store) isolate(ctx context.Context, r bloom.ClaimRequest) (bloom.ClaimResult, error) {
 	if r.Renew {
 		for _, id := range r.Held {
@@ -36,7 +41,8 @@ func (s *Store) isolate(ctx context.Context, r bloom.ClaimRequest) (bloom.ClaimR
 			}
 		}
 	}
-	for found := 0; r.Max > 0 && found < quarantineMax; {
+	suspects := map[string]error{}
+	for r.Max > 0 && len(suspects) < maxSuspects {
 		k := &claimAttempt{ClaimRequest: r, partial: true}
 		k.Max = 1
 		_, err := s.claim(ctx, k)
@@ -45,15 +51,23 @@ func (s *Store) isolate(ctx context.Context, r bloom.ClaimRequest) (bloom.ClaimR
 			return s.claim(ctx, &claimAttempt{ClaimRequest: r}) // no open task is left
 		case err == nil:
 			r.Max-- // the last claim returns this lease, because the worker does not name it
+			for task, err := range suspects {
+				s.quarantine(notGiven, task, err)
+			}
+			clear(suspects)
 		case causedByData(err) && k.firstTask != "":
-			s.quarantine(notGiven, k.firstTask, err)
-			found++
+			s.quarantine(notGivenTo, forWorker(k.firstTask, r.WorkerID), err)
+			suspects[k.firstTask] = err
 		default:
 			return bloom.ClaimResult{}, err
 		}
 	}
+	r.Max = 0
 	return s.claim(ctx, &claimAttempt{ClaimRequest: r})
 }
+
+// forWorker is the id of a task in the quarantine of one worker. It begins with the task's.
+func forWorker(taskID, worker string) string { return taskID + " for " + worker }
 
 // withoutNext reports whether to retry an operation that opened the next ordered task,
 // whose row may be the bad one: first as it is, then without opening that task, which
@@ -90,6 +104,7 @@ const (
 	notExpired failure = "skipping a lease that cannot be expired"
 	notMoved   failure = "skipping a lease whose deadline cannot be extended"
 	notGiven   failure = "skipping a task that cannot be leased"
+	notGivenTo failure = "skipping a task that cannot be leased to this worker"
 	notOpened  failure = "skipping a delayed task that cannot be opened"
 	notOrdered failure = "skipping an ordered task that cannot be opened"
 	notSynced  failure = "skipping a worker's report that cannot be stored"
@@ -148,6 +163,18 @@ func (b *quarantine) list(op failure) []string {
 // expire removes the entries whose time is over.
 func (b *quarantine) expire() {
 	maps.DeleteFunc(b.until, func(_ quarantineKey, until time.Time) bool { return time.Now().After(until) })
+}
+
+// skipped returns until when a task is skipped, in Unix milliseconds; 0: it is not.
+func (b *quarantine) skipped(taskID string) (until int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for row, at := range b.until {
+		if strings.HasPrefix(row.id, taskID) && time.Now().Before(at) {
+			until = max(until, bloom.Millis(at))
+		}
+	}
+	return until
 }
 
 func (b *quarantine) has(op failure, id string) bool {

@@ -84,6 +84,13 @@ func (s *Store) Time(ctx context.Context) (int64, error) {
 	return do(ctx, s, func(*ReadSet) {}, func(u *Unit) (int64, error) { return u.Now, nil })
 }
 
+// QueuePlace returns what, apart from the workers, decides when a queued task starts.
+func (s *Store) QueuePlace(ctx context.Context, id string) (bloom.QueuePlace, error) {
+	p, err := s.Reader.QueuePlace(ctx, id)
+	p.Skipped = s.quarantined.skipped(id)
+	return p, err
+}
+
 // Subscribe calls fn with committed changes until stop is called.
 func (s *Store) Subscribe(fn func([]bloom.Change)) (stop func()) { return s.feed.Subscribe(fn) }
 
