@@ -44,6 +44,9 @@ type Snapshot struct {
 	Size   int64            `json:"size"`   // uncompressed
 	SHA256 string           `json:"sha256"` // uncompressed
 	Parts  []TranscriptPart `json:"parts"`
+	// OnlyOn is the worker that alone has a later version of the folder, which it could not
+	// upload. SHA256 is then empty if there was no earlier one.
+	OnlyOn string `json:"only_on,omitempty"`
 }
 
 // Text encodes the snapshot for the store; "" for nil.
@@ -84,6 +87,37 @@ type WorkspaceUpdate struct {
 type WorkspaceState struct {
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256" doc:"Empty when there is no snapshot"`
+	OnlyOn string `json:"only_on,omitempty" doc:"The worker that alone has the folder as the context's last task left it, because it could not be uploaded"`
+}
+
+// NotKept is the code of a warning that a worker could not upload the working folder, which only
+// it has then.
+const NotKept = "workspace_not_kept"
+
+// ChangesContext reports whether a completion says something about its context's conversation or
+// working folder.
+func (c Completion) ChangesContext() bool {
+	return c.Transcript != nil || c.Workspace != nil || c.KeptFolder()
+}
+
+// KeptFolder reports whether the worker could not upload the working folder and has kept it.
+func (c Completion) KeptFolder() bool {
+	return slices.ContainsFunc(c.Metrics.Warnings, func(w Warning) bool { return w.Code == NotKept })
+}
+
+// WithFolderOn returns the transcript with the note that only the worker has the folder as the last
+// task left it. was may be nil.
+func WithFolderOn(was *Transcript, worker string) (t Transcript) {
+	t.Parts = []TranscriptPart{}
+	if was != nil {
+		t = *was
+	}
+	folder := Snapshot{Parts: []TranscriptPart{}}
+	if t.Workspace != nil {
+		folder = *t.Workspace
+	}
+	folder.OnlyOn, t.Workspace = worker, &folder
+	return t
 }
 
 // WithWorkspace returns the transcript with a new snapshot of the working folder. ok is false when

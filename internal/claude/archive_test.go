@@ -31,6 +31,7 @@ type archive struct {
 	refuse int // so many calls fail that may succeed later; below 0 all of them
 	cut    int // so many connections break while a transcript is sent, each at another byte
 	onPut  func(ctx context.Context) error
+	onOpen func() // called once, before a transcript is sent
 }
 
 // refused reports that a call fails.
@@ -71,6 +72,10 @@ func (a *archive) Open(_ context.Context, task bloom.Task) (io.ReadCloser, error
 	defer a.mu.Unlock()
 	if a.refused() {
 		return nil, fmt.Errorf("%w: refused", claude.ErrUnavailable)
+	}
+	if a.onOpen != nil {
+		a.onOpen()
+		a.onOpen = nil
 	}
 	var all []byte
 	for _, p := range a.kept[task.ContextID].Parts {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/claude"
@@ -27,6 +28,9 @@ type folders struct {
 	away   bool
 	refuse []string // calls that fail and may succeed later
 	puts   int
+	onlyOn string // the worker that alone has the folder
+	cut    int    // so many connections break while a folder is sent, each at another byte
+	onOpen func() // called once, before a folder is sent
 }
 
 // refused returns an error if the call is the next one to fail.
@@ -48,7 +52,7 @@ func (f *folders) State(_ context.Context, task bloom.Task) (bloom.WorkspaceStat
 		return bloom.WorkspaceState{}, err
 	}
 	u := f.kept[task.ContextID]
-	return bloom.WorkspaceState{Size: u.Size, SHA256: u.SHA256}, nil
+	return bloom.WorkspaceState{Size: u.Size, SHA256: u.SHA256, OnlyOn: f.onlyOn}, nil
 }
 
 func (f *folders) Open(_ context.Context, task bloom.Task) (io.ReadCloser, error) {
@@ -57,6 +61,10 @@ func (f *folders) Open(_ context.Context, task bloom.Task) (io.ReadCloser, error
 	if err := f.refused("open"); err != nil {
 		return nil, err
 	}
+	if f.onOpen != nil {
+		f.onOpen()
+		f.onOpen = nil
+	}
 	var all []byte
 	for _, p := range f.kept[task.ContextID].Parts {
 		frame, ok := f.frames[p.URL]
@@ -64,6 +72,11 @@ func (f *folders) Open(_ context.Context, task bloom.Task) (io.ReadCloser, error
 			return nil, errors.New("a part is gone")
 		}
 		all = append(all, frame...)
+	}
+	if f.cut > 0 {
+		all = all[:len(all)/(f.cut+1)]
+		f.cut--
+		return io.NopCloser(io.MultiReader(bytes.NewReader(all), iotest.ErrReader(io.ErrUnexpectedEOF))), nil
 	}
 	return io.NopCloser(bytes.NewReader(all)), nil
 }

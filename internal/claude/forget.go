@@ -102,7 +102,17 @@ func (c Config) forgottenPath(contextID string, n int) string {
 // setWorkspaceAside renames a context's own folder.
 func (r *Runner) setWorkspaceAside(contextID string) error {
 	dir, n := r.config.workspaceOf(contextID), 0
-	for _, name := range []string{dir, dir + ".restoring", dir + ".replaced"} {
+	names := []string{dir, dir + ".restoring", dir + ".replaced"}
+	entries, err := os.ReadDir(r.config.Workdir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), filepath.Base(dir)+keptSuffix) {
+			names = append(names, filepath.Join(r.config.Workdir, entry.Name()))
+		}
+	}
+	for _, name := range names {
 		err := os.Rename(name, r.config.forgottenPath(contextID, n))
 		for ; errors.Is(err, fs.ErrExist) && n < maxForgotten; n++ { // an earlier one is not removed yet
 			err = os.Rename(name, r.config.forgottenPath(contextID, n))

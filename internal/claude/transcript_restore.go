@@ -36,13 +36,30 @@ func whenAvailable(ctx context.Context, try func() error) error {
 // fetch restores the transcript. It waits for an unavailable server, and retries a few
 // times if the transcript arrives damaged. A connection that breaks is no damage, unless it
 // always breaks at the same byte: then the server cannot read what follows.
-func (t *taskRun) fetch(ctx context.Context, st bloom.TranscriptState) error {
+func (t *taskRun) fetch(ctx context.Context, st *bloom.TranscriptState) error {
+	return retryDownload(ctx, func(from *download) error { return t.restore(ctx, *st, from) }, func() (changed bool, err error) {
+		now, err := t.config.Transcripts.State(ctx, t.task)
+		if changed = err == nil && !same(versionOf(now), versionOf(*st)); changed {
+			*st = now
+		}
+		return changed, err
+	})
+}
+
+// retryDownload calls get until it succeeds, as fetch describes. After a failure it asks whether
+// the server has another version by now, because another task of the context has ended.
+func retryDownload(ctx context.Context, get func(*download) error, changed func() (bool, error)) error {
 	tries, last := 0, int64(-1)
 	return retryWhile(ctx, func() (again bool, err error) {
 		frames := &download{}
-		err = t.restore(ctx, st, frames)
+		if err = get(frames); err == nil {
+			return false, nil
+		}
 		if ctx.Err() != nil || errors.Is(err, ErrUnavailable) {
 			return true, err
+		}
+		if other, err := changed(); err == nil && other {
+			return true, errChanged
 		}
 		if frames.err != nil && frames.n != last {
 			tries, last = 0, frames.n
@@ -57,7 +74,9 @@ func (t *taskRun) fetch(ctx context.Context, st bloom.TranscriptState) error {
 	})
 }
 
-// download reads a transcript from the server.
+var errChanged = errors.New("the server's version has changed during the download")
+
+// download reads a transcript or a folder from the server.
 type download struct {
 	io.ReadCloser
 	n   int64 // bytes so far

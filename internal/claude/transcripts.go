@@ -92,9 +92,12 @@ func (t *taskRun) syncSession(ctx context.Context, saved savedSession) (savedSes
 		t.startOver(ctx, st)
 		return savedSession{}, nil
 	}
-	if err := t.fetch(ctx, st); errors.Is(err, ErrUnavailable) {
+	err = t.fetch(ctx, &st)
+	t.stored, t.storedParts = versionOf(st), st.Parts
+	if errors.Is(err, ErrUnavailable) {
 		return saved, err
-	} else if err != nil {
+	}
+	if err != nil {
 		t.config.Log.Warn("a transcript cannot be restored", "context_id", t.task.ContextID, "error", err)
 		t.emit.warn("transcript_damaged", "the context's transcript cannot be restored; starting a new session with a summary of the last tasks")
 		t.loadEarlier(ctx)

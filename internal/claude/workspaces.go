@@ -75,12 +75,12 @@ func (t *taskRun) syncWorkspace(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	default:
-		if err := whenAvailable(ctx, func() error { return t.restoreWorkspace(ctx, st) }); err != nil {
+		if err := t.fetchWorkspace(ctx, &st, note != nil && note.onlyHere()); err != nil {
 			return err
 		}
-		if note != nil && note.onlyHere() && note.Base != st.SHA256 {
-			t.emit.warn("workspace_replaced", "another worker has changed the working folder; its version replaces files that only this worker had")
-		}
+	}
+	if st.OnlyOn != "" && !t.ahead {
+		t.emit.warn("workspace_missing", fmt.Sprintf("only worker %s has the working folder as the context's last task left it; this task starts with the version before, or an empty folder", st.OnlyOn))
 	}
 	t.snapshot = st.SHA256
 	return t.config.saveWorkspaceRecord(workspaceRecord{
@@ -88,8 +88,22 @@ func (t *taskRun) syncWorkspace(ctx context.Context) error {
 	})
 }
 
+// fetchWorkspace restores the server's version of the folder, which may be a newer one than st
+// says. With keep, the files that are in the folder now are kept beside it.
+func (t *taskRun) fetchWorkspace(ctx context.Context, st *bloom.WorkspaceState, keep bool) error {
+	waiting, cancel := context.WithTimeout(ctx, transferTimeout)
+	defer cancel()
+	return retryDownload(waiting, func(from *download) error { return t.restoreWorkspace(ctx, *st, from, keep) }, func() (changed bool, err error) {
+		now, err := t.config.Workspaces.State(ctx, t.task)
+		if changed = err == nil && now.SHA256 != st.SHA256; changed {
+			*st = now
+		}
+		return changed, err
+	})
+}
+
 // restoreWorkspace atomically replaces the folder by the server's version.
-func (t *taskRun) restoreWorkspace(ctx context.Context, st bloom.WorkspaceState) error {
+func (t *taskRun) restoreWorkspace(ctx context.Context, st bloom.WorkspaceState, from *download, keep bool) error {
 	t.runner.pool.evict(t.task.ContextID) // its process runs in the folder
 	fresh, old := t.workdir+".restoring", t.workdir+".replaced"
 	for _, dir := range []string{fresh, old} {
@@ -103,7 +117,7 @@ func (t *taskRun) restoreWorkspace(ctx context.Context, st bloom.WorkspaceState)
 	entries := 0
 	if st.SHA256 != "" {
 		var err error
-		if entries, err = t.unpackWorkspace(ctx, fresh, st); err != nil {
+		if entries, err = t.unpackWorkspace(ctx, fresh, st, from); err != nil {
 			return errors.Join(err, workspace.Remove(context.WithoutCancel(ctx), fresh))
 		}
 	}
@@ -114,12 +128,20 @@ func (t *taskRun) restoreWorkspace(ctx context.Context, st bloom.WorkspaceState)
 		return err
 	}
 	t.emit.send(EventWorkspaceRestored, data{"bytes": st.Size, "entries": entries})
+	if keep && inode(old) != 0 {
+		kept := t.workdir + keptSuffix + t.config.Clock.Now().UTC().Format("20060102T150405.000")
+		t.emit.warn("workspace_replaced", "another worker has changed the working folder; its version replaces files that only this worker had, which are now in "+kept)
+		return os.Rename(old, kept)
+	}
 	return workspace.Remove(ctx, old)
 }
 
-func (t *taskRun) unpackWorkspace(ctx context.Context, dir string, st bloom.WorkspaceState) (entries int, err error) {
-	frames, err := t.config.Workspaces.Open(ctx, t.task)
-	if err != nil {
+// keptSuffix begins the suffix of folders whose files only this worker had when another worker's
+// version replaced them. They are deleted with their context.
+const keptSuffix = ".kept-"
+
+func (t *taskRun) unpackWorkspace(ctx context.Context, dir string, st bloom.WorkspaceState, frames *download) (entries int, err error) {
+	if frames.ReadCloser, err = t.config.Workspaces.Open(ctx, t.task); err != nil {
 		return 0, err
 	}
 	defer frames.Close()
@@ -152,7 +174,7 @@ func (t *taskRun) saveWorkspace(ctx context.Context, v verdict) *bloom.Workspace
 	switch {
 	case err != nil:
 		t.config.Log.Warn("a context's working folder could not be uploaded", "context_id", t.task.ContextID, "error", err)
-		t.emit.warn("workspace_not_kept", "the working folder could not be uploaded; until a later task's is, only this worker has it: "+err.Error())
+		t.emit.warn(bloom.NotKept, "the working folder could not be uploaded; until a later task's is, only this worker has it: "+err.Error())
 		err = nil
 	case update != nil:
 		note.SHA256 = update.SHA256
@@ -184,6 +206,9 @@ func (t *taskRun) packWorkspace(ctx context.Context) (*bloom.WorkspaceUpdate, er
 	packed, err := workspace.Pack(ctx, io.MultiWriter(parts, sum, &size), t.workdir, workspaceLimits)
 	if err != nil {
 		return nil, err
+	}
+	if packed.Entries == 0 && t.snapshot == "" {
+		return nil, nil //nolint:nilnil // nothing to save; another worker may have files that it could not upload
 	}
 	u := &bloom.WorkspaceUpdate{Size: int64(size), SHA256: hexSum(sum), After: t.snapshot}
 	if u.Parts, err = parts.close(); err != nil {

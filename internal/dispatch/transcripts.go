@@ -69,7 +69,10 @@ func (s *Service) Workspace(ctx context.Context, taskID, leaseID string, open bo
 		}
 		return st, nil, nil
 	}
-	st = bloom.WorkspaceState{Size: t.Workspace.Size, SHA256: t.Workspace.SHA256}
+	st = bloom.WorkspaceState{Size: t.Workspace.Size, SHA256: t.Workspace.SHA256, OnlyOn: t.Workspace.OnlyOn}
+	if open && st.SHA256 == "" {
+		return st, nil, bloom.NotFound("Workspace")
+	}
 	if open {
 		content, err = s.openParts(ctx, t.Workspace.Parts)
 	}
@@ -124,7 +127,7 @@ const missingUpload = "its upload is missing in the server's storage"
 // and sets the request's context.
 func (s *Service) checkTranscript(ctx context.Context, req *bloom.CompleteRequest) error {
 	c := req.Completion
-	if c.Transcript == nil && c.Workspace == nil {
+	if !c.ChangesContext() {
 		return nil
 	}
 	task, err := s.Task(ctx, req.TaskID)

@@ -16,7 +16,7 @@ func (s *Store) Complete(ctx context.Context, r bloom.CompleteRequest) (bloom.Co
 	reads := func(w *ReadSet) {
 		readNamed(w, r.TaskID, r.Completion.LeaseID)
 		w.Texts.Add(r.TaskID)
-		if r.Completion.Transcript != nil || r.Completion.Workspace != nil {
+		if r.Completion.ChangesContext() {
 			w.Transcripts.Add(r.ContextID)
 		}
 	}

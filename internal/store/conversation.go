@@ -12,7 +12,7 @@ import (
 // be gone.
 func (u *Unit) saveConversation(t *Task, r bloom.CompleteRequest) error {
 	c := r.Completion
-	if c.Transcript == nil && c.Workspace == nil {
+	if !c.ChangesContext() {
 		return nil
 	}
 	if r.Unkept != "" {
@@ -37,6 +37,9 @@ func (u *Unit) saveConversation(t *Task, r bloom.CompleteRequest) error {
 		} else {
 			u.refuse(t, bloom.EventWorkspace, "what this task made of the context's working folder is not kept: another task of the context ended meanwhile", c.Workspace.Parts)
 		}
+	}
+	if c.Workspace == nil && c.KeptFolder() && t.WorkerID != nil {
+		updated = new(bloom.WithFolderOn(updated, *t.WorkerID))
 	}
 	if updated != was {
 		u.c.Removal.URLs = append(u.c.Removal.URLs, updated.Dropped(was)...)

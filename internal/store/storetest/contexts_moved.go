@@ -45,12 +45,19 @@ var movedContextTests = map[string]func(*harness){
 	"completions determine the working folder": func(h *harness) {
 		h.worker("w", 4)
 		part := func(url string) []bloom.TranscriptPart { return []bloom.TranscriptPart{{URL: url, Size: 9}} }
+		var warnings []bloom.Warning
+		onlyOn := func() string {
+			got, err := h.s.Transcript(h.ctx, "talk")
+			h.ok(err)
+			return got.Workspace.OnlyOn
+		}
 		turn := func(tr *bloom.TranscriptUpdate, ws *bloom.WorkspaceUpdate) bloom.Task {
 			h.Helper()
 			task := h.create(inContext("talk"), func(n *bloom.NewTask) { n.Spec.Policy.Workspace = bloom.WorkspaceContext })
 			l := h.lease(task.ID, "w")
 			r := success(task.ID, l.ID, "done")
 			r.Completion.Transcript, r.Completion.Workspace, r.ContextID = tr, ws, "talk"
+			r.Completion.Metrics.Warnings = warnings
 			h.complete(r)
 			read, err := h.s.Task(h.ctx, task.ID)
 			h.ok(err)
@@ -74,6 +81,13 @@ var movedContextTests = map[string]func(*harness){
 		same(h, "and says so", slices.Contains(h.eventTypes(refused.ID), bloom.EventWorkspace), true)
 		same(h, "its size", h.context("talk").Workspace, int64(20))
 		same(h, "removed", h.toDelete(), "[file:a file:e]")
+		warnings = []bloom.Warning{{Code: bloom.NotKept, Text: "it could not be uploaded"}}
+		turn(nil, nil)
+		same(h, "the last one that was uploaded", kept(), "s t2 w2")
+		same(h, "and where the folder is", onlyOn(), "w")
+		warnings = nil
+		turn(nil, &bloom.WorkspaceUpdate{Size: 40, SHA256: "w4", After: "w2", Parts: part("file:d")})
+		same(h, "after an upload", kept()+onlyOn(), "s t2 w4")
 		h.ok(h.s.ForgetContext(h.ctx, "talk", "me"))
 		same(h, "removed with the context", h.toDelete(), "[file:a file:e file:b file:c file:d]")
 	},
