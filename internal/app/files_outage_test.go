@@ -40,18 +40,46 @@ func TestFilesAreAcceptedWhileTheStorageIsUnavailable(t *testing.T) {
 	s.nothingLiesAround()
 }
 
-// Servers that share a database share no folder: a file that one accepts while the object storage
-// is unavailable is on all of them immediately.
-func TestAFileOfAnOutageIsOnEveryServer(t *testing.T) {
-	t.Parallel()
-	one := &objectServer{t: t, minio: miniotest.Start(t), cfg: serverConfig(t)}
+// sharedServers returns two servers with one database and one bucket.
+func sharedServers(t *testing.T) (one, two *objectServer) {
+	t.Helper()
+	one = &objectServer{t: t, minio: miniotest.Start(t), cfg: serverConfig(t)}
 	one.bucket = one.minio.Bucket()
 	one.cfg.DatabaseURL = config.Secret(pgtest.Start(t))
 	one.cfg.ObjectStorage = config.ObjectStorage{MinioEndpoint: one.bucket.Endpoint, MinioAccessKey: config.Secret(one.bucket.AccessKey), MinioSecretKey: config.Secret(one.bucket.SecretKey)}
 	one.cfg.ArtifactBucket = one.bucket.Bucket
 	one.start()
-	two := &objectServer{t: t, minio: one.minio, bucket: one.bucket, cfg: one.cfg}
+	two = &objectServer{t: t, minio: one.minio, bucket: one.bucket, cfg: one.cfg}
 	two.cfg.DataDir = t.TempDir()
+	return one, two
+}
+
+// Only one of the servers sweeps the bucket that they share: its mark changes when the other takes
+// over, and not before.
+func TestOneOfTwoServersSweeps(t *testing.T) {
+	t.Parallel()
+	one, two := sharedServers(t)
+	first := one.isMarked("")
+	two.start()
+	place := func(s *objectServer) string {
+		url := *s.complete("text").Artifact.URL
+		return url[:strings.Index(url, "/artifacts/")]
+	}
+	if a, b := place(one), place(two); a != b {
+		t.Errorf("content is in %s and in %s", a, b)
+	}
+	if now := one.isMarked(""); now != first {
+		t.Errorf("both swept: %s, then %s", first, now)
+	}
+	one.stop()
+	two.isMarked(first)
+}
+
+// Servers that share a database share no folder: a file that one accepts while the object storage
+// is unavailable is on all of them immediately.
+func TestAFileOfAnOutageIsOnEveryServer(t *testing.T) {
+	t.Parallel()
+	one, two := sharedServers(t)
 	two.start()
 	task, lease := one.held()
 	one.minio.Stop()

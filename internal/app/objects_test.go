@@ -130,6 +130,32 @@ func fetch(t *testing.T, req *http.Request) (*http.Response, string) {
 	return res, string(body)
 }
 
+// isMarked waits until a server has marked its installation's part of the bucket with another mark
+// than before, and returns it.
+func (s *objectServer) isMarked(before string) string {
+	s.t.Helper()
+	bucket, err := objects.Open(s.bucket)
+	must(s.t, err)
+	defer bucket.Close()
+	var keys []string
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		keys = nil
+		for object, err := range bucket.List(s.t.Context(), "installations/") {
+			must(s.t, err)
+			if keys = append(keys, object.Key); !strings.HasSuffix(object.Key, "/mark") {
+				continue
+			}
+			mark, _, err := bucket.Read(s.t.Context(), object.Key)
+			must(s.t, err)
+			if string(mark) != before {
+				return string(mark)
+			}
+		}
+	}
+	s.t.Fatalf("no other mark than %q among %v", before, keys)
+	return ""
+}
+
 func TestArtifactsAreStoredInObjectStorage(t *testing.T) {
 	t.Parallel()
 	s := newObjectServer(t)
@@ -148,6 +174,7 @@ func TestArtifactsAreStoredInObjectStorage(t *testing.T) {
 			t.Errorf("%s: content of %d bytes, %v", name, len(got), err)
 		}
 	}
+	s.isMarked("")
 	health, err := s.api.Health(t.Context())
 	must(t, err)
 	if h := health.Artifacts; h.Kind != "s3" || !h.Connected || strings.Join(h.Can, " ") != "write conditional_write read delete" {

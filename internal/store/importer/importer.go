@@ -159,6 +159,10 @@ func (m *mover) begin(ctx context.Context) error {
 	if err := m.to.QueryRow(ctx, `SELECT to_regclass('bloom_import') IS NOT NULL`).Scan(&resumes); err != nil || resumes {
 		return err
 	}
+	// What a server writes at its first start, before there is any other data.
+	if _, err := m.to.Exec(ctx, `DELETE FROM runtime_settings WHERE (key = 'installation' OR key LIKE 'sweep:%') AND NOT EXISTS (SELECT FROM llm_tasks)`); err != nil {
+		return err
+	}
 	for _, t := range moved {
 		if err := m.to.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+t.name+`)`).Scan(&used); err != nil {
 			return err

@@ -72,6 +72,13 @@ func aFile(t *testing.T) string {
 func TestAnImportMovesEverything(t *testing.T) {
 	t.Parallel()
 	path, url := aFile(t), pgtest.Start(t)
+	started, err := postgres.Open(t.Context(), postgres.Config{URL: url}) // by a server that was started first
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(started.PutSettings(t.Context(), map[string]string{"installation": "its-own"}, bloom.Audit{}), started.Close()); err != nil {
+		t.Fatal(err)
+	}
 	// Interrupted in the middle, then continued where it stopped.
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := importer.Import(ctx, path, url, func(table string, _ int64) {
