@@ -6,6 +6,7 @@ type WaitReason string
 // The reasons why a queued task waits. When several apply, the first in this list is reported.
 const (
 	WaitOrdered    WaitReason = "ordered"               // an earlier ordered task of its context has not ended
+	WaitSkipped    WaitReason = "skipped"               // its record could not be changed, so it is left out for a while
 	WaitDelayed    WaitReason = "delayed"               // its run_at is in the future
 	WaitNoWorker   WaitReason = "no_worker_registered"  // there is no worker
 	WaitNoneOnline WaitReason = "no_worker_online"      // every worker is offline
@@ -14,13 +15,14 @@ const (
 	WaitDrained    WaitReason = "workers_drained"       // all of these are drained
 	WaitFull       WaitReason = "workers_full"          // the others have no free slot
 	WaitKept       WaitReason = "kept_for_worker"       // reserved for a moment for the worker that has its context
+	WaitNoClaims   WaitReason = "no_worker_claims"      // those that fit are known only to membridge and do not claim tasks
 	WaitNothing    WaitReason = "next_claim"            // nothing: the next claim takes it
 )
 
 // WaitingFor is why a queued task has not started: the reason, a sentence for people, and its
 // parameters. Fields that do not apply to the reason are absent.
 type WaitingFor struct {
-	Reason   WaitReason `json:"reason" enum:"ordered,delayed,no_worker_registered,no_worker_online,no_worker_with_labels,no_worker_with_claude,workers_drained,workers_full,kept_for_worker,next_claim"`
+	Reason   WaitReason `json:"reason" enum:"ordered,skipped,delayed,no_worker_registered,no_worker_online,no_worker_with_labels,no_worker_with_claude,workers_drained,workers_full,kept_for_worker,no_worker_claims,next_claim"`
 	Sentence string     `json:"sentence" doc:"The reason for people, in English"`
 	TaskID   string     `json:"task_id,omitempty" doc:"ordered: the first task of its context that has not ended"`
 	Until    int64      `json:"until,omitempty" doc:"delayed, kept_for_worker: until when, Unix milliseconds"`

@@ -34,6 +34,8 @@ func waitingFor(t bloom.Task, p bloom.QueuePlace, workers []bloom.Worker, now in
 	switch {
 	case p.Gate == bloom.GateOrdered && p.Before != "":
 		return bloom.WaitingFor{Reason: bloom.WaitOrdered, TaskID: p.Before, Sentence: "It waits for task " + p.Before + ", an earlier ordered task of its context"}
+	case p.Gate == bloom.GateOrdered, p.Skipped > now:
+		return bloom.WaitingFor{Reason: bloom.WaitSkipped, Sentence: "The server could not change the task's record and tries again within a minute; its log says why"}
 	case p.Gate == bloom.GateDelayed && t.RunAt > now:
 		return bloom.WaitingFor{Reason: bloom.WaitDelayed, Until: t.RunAt, Sentence: "It is scheduled for " + time.UnixMilli(t.RunAt).UTC().Format(time.RFC3339)}
 	}
@@ -43,6 +45,9 @@ func waitingFor(t bloom.Task, p bloom.QueuePlace, workers []bloom.Worker, now in
 	if p.Preferred != "" && p.Until > now {
 		return bloom.WaitingFor{Reason: bloom.WaitKept, WorkerID: p.Preferred, Until: p.Until,
 			Sentence: "It is kept for a moment for " + p.Preferred + ", the worker that last ran its context"}
+	}
+	if !slices.ContainsFunc(workers, func(w bloom.Worker) bool { return w.CanTake(t.Labels) && w.Claims() }) {
+		return bloom.WaitingFor{Reason: bloom.WaitNoClaims, Sentence: "No worker that fits claims tasks: run bloom worker on it; an agent that only membridge knows runs none"}
 	}
 	return bloom.WaitingFor{Reason: bloom.WaitNothing, Sentence: "Nothing: a worker takes it with its next claim"}
 }

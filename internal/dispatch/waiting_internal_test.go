@@ -13,7 +13,8 @@ func TestWhyATaskWaits(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	later := now.Add(time.Hour).UnixMilli()
-	fit := bloom.Worker{ID: "w", Status: bloom.WorkerOnline, Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 2, Labels: []string{"gpu"}}}
+	contact := now.UnixMilli()
+	fit := bloom.Worker{ID: "w", Status: bloom.WorkerOnline, LastHeartbeat: &contact, Contact: contact, Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 2, Labels: []string{"gpu"}}}
 	with := func(change func(*bloom.Worker)) bloom.Worker {
 		w := fit
 		change(&w)
@@ -23,6 +24,7 @@ func TestWhyATaskWaits(t *testing.T) {
 	drained := with(func(w *bloom.Worker) { w.Draining = true })
 	full := with(func(w *bloom.Worker) { w.ActiveLeases = 2 })
 	noClaude := with(func(w *bloom.Worker) { w.Capabilities.ClaudeCLI = false })
+	idle := with(func(w *bloom.Worker) { w.Contact = 0 })
 	unlabelled := with(func(w *bloom.Worker) { w.Capabilities.Labels = nil })
 	labelled := bloom.Task{Labels: []string{"gpu"}}
 	ordered := bloom.Task{Policy: bloom.Policy{Ordered: true}}
@@ -46,6 +48,10 @@ func TestWhyATaskWaits(t *testing.T) {
 		"full":                    {labelled, bloom.QueuePlace{}, []bloom.Worker{full, full, drained, offline, unlabelled}, bloom.WaitingFor{Reason: "workers_full", Used: 4, Slots: 4, Sentence: "Every worker that fits is full: 4 of 4 slots are in use"}},
 		"one has room":            {labelled, bloom.QueuePlace{}, []bloom.Worker{full, fit}, bloom.WaitingFor{Reason: "next_claim"}},
 		"kept":                    {labelled, kept, []bloom.Worker{fit}, bloom.WaitingFor{Reason: "kept_for_worker", WorkerID: "w", Until: kept.Until, Sentence: "It is kept for a moment for w, the worker that last ran its context"}},
+		"its turn has come":       {ordered, bloom.QueuePlace{Gate: bloom.GateOrdered}, []bloom.Worker{fit}, bloom.WaitingFor{Reason: "skipped"}},
+		"skipped":                 {labelled, bloom.QueuePlace{Gate: bloom.GateOpen, Skipped: later}, []bloom.Worker{fit}, bloom.WaitingFor{Reason: "skipped"}},
+		"no longer skipped":       {labelled, bloom.QueuePlace{Gate: bloom.GateOpen, Skipped: now.UnixMilli()}, []bloom.Worker{fit}, bloom.WaitingFor{Reason: "next_claim"}},
+		"nobody claims":           {labelled, bloom.QueuePlace{}, []bloom.Worker{idle, drained}, bloom.WaitingFor{Reason: "no_worker_claims"}},
 		"no longer kept":          {labelled, bloom.QueuePlace{Preferred: "w", Until: now.UnixMilli()}, []bloom.Worker{fit}, bloom.WaitingFor{Reason: "next_claim"}},
 	} {
 		got := waitingFor(c.task, c.place, c.workers, now.UnixMilli())

@@ -32,6 +32,8 @@ func TestAQueuedTaskSaysWhatItWaitsFor(t *testing.T) {
 	plain := r.task("")
 	waits(plain.ID, bloom.WaitNoWorker)
 	r.worker("w1", 1)
+	waits(plain.ID, bloom.WaitNoClaims)
+	r.call(200, nil, "POST", "/workers/w1/claim", `{"instance_id":"i"}`)
 	waits(plain.ID, bloom.WaitNothing)
 	if w := waits(r.task(`,"labels":["gpu","eu"]`).ID, bloom.WaitLabels); strings.Join(w.Labels, " ") != "gpu eu" || !strings.Contains(w.Sentence, "gpu, eu") {
 		t.Errorf("labels: %+v", w)

@@ -19,6 +19,8 @@ const whys = {
   workers_drained: 'allDraining',
   workers_full: 'full',
   kept_for_worker: 'kept',
+  skipped: 'skipped',
+  no_worker_claims: 'noClaims',
   next_claim: 'soon',
 } as const satisfies Record<Told['reason'], string>
 
