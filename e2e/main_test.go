@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -66,7 +67,9 @@ func build(dir string) error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build bloom: %w\n%s", err, out)
 	}
+	// BLOOM_TEST_SERVER selects another bloom, to try the attacks on an earlier version.
 	programs.bloom, programs.standin = filepath.Join(dir, "bloom"), filepath.Join(dir, "bloom-standin")
+	programs.bloom = cmp.Or(os.Getenv("BLOOM_TEST_SERVER"), programs.bloom)
 	return nil
 }
 

@@ -64,14 +64,14 @@ echo "ok: memory agent"
 # A forced rotation loses nothing that is written afterwards.
 logrotate -f -s "$work/rotated" /etc/logrotate.d/bloom || fail "logrotate"
 bloom stats --key-file /etc/bloom/runtime.key >/dev/null
-await "the log goes on" grep -q 'GET /api/runtime/stats 200' /var/log/bloom-runtime-error.log
-[ -s /var/log/bloom-runtime-error.log.1 ] || fail "nothing was rotated"
+await "the log goes on" grep -q 'GET /api/runtime/stats 200' /var/log/bloom-runtime.log
+[ -s /var/log/bloom-runtime.log.1 ] || fail "nothing was rotated"
 echo "ok: logs rotated"
 
 install -d -o bloom /var/lib/bloom/.config/bloom
 echo 'log_level = "debug"' >/var/lib/bloom/.config/bloom/config.toml
 rc-service bloom-runtime reload || fail "reload"
-await "the level of the log changes" grep -q 'msg=reloaded log_level=debug' /var/log/bloom-runtime-error.log
+await "the level of the log changes" grep -q 'msg=reloaded log_level=debug' /var/log/bloom-runtime.log
 rm /var/lib/bloom/.config/bloom/config.toml
 echo "ok: reloaded"
 

@@ -160,7 +160,7 @@ func nameOf(claims map[string]any, subject string) string {
 	if s, _ := claims["preferred_username"].(string); s != "" {
 		name = s
 	}
-	if s, _ := claims["email"].(string); s != "" && claims["email_verified"] != false {
+	if s, _ := claims["email"].(string); s != "" && (claims["email_verified"] == true || claims["email_verified"] == "true") { // some providers send a text
 		name = s
 	}
 	return cut(bloom.CleanText(name), bloom.MaxKeyName)

@@ -178,17 +178,16 @@ func (a *Authenticator) ticketOf(r *http.Request) (t ticket, ok bool) {
 	if a.seal == nil || a.store == nil {
 		return t, false
 	}
-	for _, name := range []string{secureCookie, SessionCookie} {
-		c, err := r.Cookie(name)
-		if err != nil {
-			continue
-		}
-		opened, err := a.seal.Open(sealedAs, c.Value)
-		if err == nil && json.Unmarshal([]byte(opened), &t) == nil && uuid.Validate(t.ID) == nil {
-			return t, true
-		}
+	name := SessionCookie
+	if a.proxies.OverTLS(r) {
+		name = secureCookie // anyone on the way could have set the other one
 	}
-	return t, false
+	c, err := r.Cookie(name)
+	if err != nil {
+		return t, false
+	}
+	opened, err := a.seal.Open(sealedAs, c.Value)
+	return t, err == nil && json.Unmarshal([]byte(opened), &t) == nil && uuid.Validate(t.ID) == nil
 }
 
 // session returns the session of r, if it is valid and has not ended. A request that began in an

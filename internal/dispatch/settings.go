@@ -185,5 +185,15 @@ func cleanAddress(address string) (string, error) {
 // Ready reports whether the store answers.
 func (s *Service) Ready(ctx context.Context) error { return s.store.Ping(ctx) }
 
+// Writable returns an error while the database refuses writes.
+func (s *Service) Writable() error {
+	if s.machine != nil {
+		if why := s.machine().WritesFail; why != "" {
+			return &bloom.Error{Kind: bloom.KindUnavailable, Code: bloom.CodeUnavailable, Message: why}
+		}
+	}
+	return nil
+}
+
 // StoreName returns the name of the store.
 func (s *Service) StoreName() string { return s.store.Name() }

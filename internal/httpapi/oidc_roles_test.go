@@ -13,7 +13,7 @@ func TestRolesComeFromClaims(t *testing.T) {
 	t.Parallel()
 	p := oidctest.Start(t)
 	r := oidcFixture(p)
-	p.Claims = map[string]any{"preferred_username": "admin", "email": "x@example.org", "email_verified": false, "realm": map[string]any{"groups": "staff"}}
+	p.Claims = map[string]any{"preferred_username": "admin", "email": "x@example.org", "realm": map[string]any{"groups": "staff"}}
 	_, cookie := signIn(p, r)
 	var s sessionState
 	r.call(200, &s, "GET", "/session", "", "Cookie", cookie)

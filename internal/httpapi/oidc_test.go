@@ -66,7 +66,7 @@ func TestPeopleSignInAtAProvider(t *testing.T) {
 	if s.OIDC != strings.TrimPrefix(p.URL, "http://") || s.Auth != "keys" {
 		t.Fatalf("a stranger sees %+v", s)
 	}
-	p.Claims = map[string]any{"email": "ann@example.org", "realm": map[string]any{"groups": []string{"staff", "operators"}}}
+	p.Claims = map[string]any{"email": "ann@example.org", "email_verified": true, "realm": map[string]any{"groups": []string{"staff", "operators"}}}
 	location, cookie := signIn(p, r)
 	if location != "/tasks/7?a=1" || cookie == "" {
 		t.Fatalf("leads to %s with %q", location, cookie)

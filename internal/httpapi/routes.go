@@ -57,7 +57,14 @@ func (s *Server) systemRoutes() {
 	} {
 		handle(s, route{method: http.MethodGet, path: p.path, id: p.id, summary: "Health", tag: "system"}, s.health)
 	}
-	handle(s, route{method: http.MethodGet, path: "/readyz", id: "readyz", summary: "Readiness: 503 while the store does not answer", tag: "system"}, s.health)
+	handle(s, route{method: http.MethodGet, path: "/readyz", id: "readyz", summary: "Readiness: 503 while the store does not answer or refuses writes", tag: "system"},
+		func(ctx context.Context, c *call, in *none) (*reply[health], error) {
+			h, err := s.health(ctx, c, in)
+			if err == nil && s.writable.check(s.clock, s.svc.Writable) != nil {
+				h.Status, h.Body.Status = http.StatusServiceUnavailable, "degraded"
+			}
+			return h, err
+		})
 	handle(s, route{method: http.MethodGet, path: runtimePath + "/config", id: "get-config", summary: "Settings", tag: "system"},
 		func(context.Context, *call, *none) (*reply[dispatch.Settings], error) {
 			return &reply[dispatch.Settings]{http.StatusOK, s.svc.Settings()}, nil

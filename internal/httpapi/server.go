@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net/http"
 	"time"
 
@@ -41,7 +42,7 @@ type Server struct {
 	limits       *limits
 	// anonymousAudits limits the audit entries of callers without a key.
 	anonymousAudits              *guard.Limiter
-	stored                       probe
+	stored, writable             probe
 	probed                       *guard.Limiter // limits log lines for probes
 	bodies                       *budget
 	answers                      *share.Shares
@@ -158,8 +159,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		rec.matched = true
 		if rec.held == http.StatusNotFound && s.web != nil && s.web.Serves(r) {
 			rec.held = 0
-			clear(h)
-			h["X-Request-Id"] = []string{id}
+			maps.DeleteFunc(h, func(name string, _ []string) bool {
+				return name != "X-Request-Id" && name != "Strict-Transport-Security"
+			})
 			s.webFile(rec, r, id)
 			return
 		}

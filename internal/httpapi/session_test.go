@@ -106,15 +106,19 @@ func TestSigningInIsSlowed(t *testing.T) {
 func TestTheCookieOfATLSSessionIsTheHostsAlone(t *testing.T) {
 	t.Parallel()
 	for network, trusted := range map[string]bool{"127.0.0.0/8": true, "10.0.0.0/8": false} {
-		r := newFixture(t, func(_ *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
+		r := newFixture(t, func(_ *dispatch.Config, a *auth.Config, h *httpapi.Config) {
 			h.Proxies = guard.Proxies{netip.MustParsePrefix(network)}
+			a.Proxies = h.Proxies
 		})
 		r.key = ""
 		cookie := cookieOf(t, r.call(200, nil, "POST", "/session", `{"key":"`+adminKey+`"}`, "X-Forwarded-Proto", "https"))
 		if strings.HasPrefix(cookie, "__Host-") != trusted {
 			t.Fatalf("with %s as a proxy the cookie is %s", network, cookie)
 		}
-		r.call(200, nil, "GET", "/stats", "", "Cookie", cookie)
+		r.call(200, nil, "GET", "/stats", "", "Cookie", cookie, "X-Forwarded-Proto", "https")
+		if trusted {
+			r.fails(401, "unauthorized", "GET", "/stats", "", "Cookie", strings.TrimPrefix(cookie, "__Host-"), "X-Forwarded-Proto", "https")
+		}
 	}
 }
 

@@ -2,7 +2,10 @@ package httpapi_test
 
 import (
 	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
@@ -66,6 +69,42 @@ func TestSlowReadersOfFilesLeaveRoomForKeys(t *testing.T) {
 	for range shareOfANetwork {
 		if status := <-ended; status != 200 {
 			t.Errorf("a slow reader got %d", status)
+		}
+	}
+}
+
+func TestPagesKeepTheHeaderThatRequiresTLS(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t, withWeb(webStub{}, 0))
+	for _, path := range []string{"/", "/api/runtime/stats"} {
+		w := httptest.NewRecorder()
+		w.Header().Set("Strict-Transport-Security", "max-age=31536000") // as the listener does
+		r.api.ServeHTTP(w, r.request("GET", path, ""))
+		if w.Header().Get("Strict-Transport-Security") == "" {
+			t.Errorf("%s: %v", path, w.Header())
+		}
+	}
+}
+
+func TestAServerThatRefusesWritesIsNotReady(t *testing.T) {
+	t.Parallel()
+	var fails atomic.Bool
+	r := newFixture(t, func(dc *dispatch.Config, _ *auth.Config, _ *httpapi.Config) {
+		dc.Machine = func() dispatch.Machine {
+			if fails.Load() {
+				return dispatch.Machine{WritesFail: "The disk is full"}
+			}
+			return dispatch.Machine{}
+		}
+	})
+	for _, refused := range []bool{false, true, false} {
+		fails.Store(refused)
+		r.clock.by.Add(int64(time.Minute)) // the answer is cached for a moment
+		if a := r.do("GET", "/readyz", ""); (a.status == 503) != refused {
+			t.Errorf("writes fail: %t: /readyz is %d %s", refused, a.status, a.body)
+		}
+		if a := r.do("GET", "/healthz", ""); a.status != 200 {
+			t.Errorf("writes fail: %t: /healthz is %d", refused, a.status)
 		}
 	}
 }

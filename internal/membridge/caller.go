@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -28,14 +29,37 @@ const maxAgentResponse = 64 << 10
 var ErrAddressRefused = errors.New("the address is not allowed")
 
 // DefaultDialPolicy refuses addresses that no agent has but a cloud's metadata service may have:
-// link-local, multicast and unspecified ones. It allows private and loopback addresses, where
+// link-local, multicast and unspecified ones, and metadataAddresses. It allows private and loopback addresses, where
 // agents are.
 func DefaultDialPolicy(a netip.Addr) error {
-	a = a.Unmap()
-	if a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() {
+	a = embedded(a.Unmap().WithZone(""))
+	if slices.Contains(metadataAddresses, a) || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() {
 		return ErrAddressRefused
 	}
 	return nil
+}
+
+// metadataAddresses are those of clouds' metadata services that are not link-local.
+var metadataAddresses = []netip.Addr{
+	netip.MustParseAddr("100.100.100.200"),    // Alibaba Cloud
+	netip.MustParseAddr("168.63.129.16"),      // Azure
+	netip.MustParseAddr("192.0.0.192"),        // Oracle Cloud
+	netip.MustParseAddr("fd00:42::42"),        // Scaleway
+	netip.MustParseAddr("fd00:c1::a9fe:a9fe"), // Oracle Cloud
+	netip.MustParseAddr("fd00:ec2::254"),      // Amazon EC2
+	netip.MustParseAddr("fd20:ce::254"),       // Google Cloud
+}
+
+// embedded returns the IPv4 address in an address of NAT64 or 6to4, which leads there, else a.
+func embedded(a netip.Addr) netip.Addr {
+	raw := a.As16()
+	switch {
+	case netip.MustParsePrefix("64:ff9b::/96").Contains(a):
+		return netip.AddrFrom4([4]byte(raw[12:]))
+	case netip.MustParsePrefix("2002::/16").Contains(a):
+		return netip.AddrFrom4([4]byte(raw[2:6]))
+	}
+	return a
 }
 
 // newCaller returns the client that calls agents. Its dialer checks the address after the name was

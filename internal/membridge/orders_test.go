@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -189,6 +190,19 @@ func TestAnAgentsURLMayNotLeadToAMetadataService(t *testing.T) {
 	p.want(t, 200, "POST", "/agents", `{"name":"a","url":"http://169.254.169.254"}`)
 	if d := p.want(t, 502, "POST", "/sync/push", order).json(t)["detail"]; d != "Agent unreachable: the address is not allowed" {
 		t.Errorf("detail: %v", d)
+	}
+}
+
+func TestMetadataServicesAreRefusedInEveryForm(t *testing.T) {
+	t.Parallel()
+	for address, allowed := range map[string]bool{
+		"169.254.169.254": false, "::ffff:169.254.169.254": false, "64:ff9b::a9fe:a9fe": false, "2002:a9fe:a9fe::1": false,
+		"fe80::a9fe:a9fe%eth0": false, "fd00:ec2::254": false, "fd20:ce::254": false, "fd00:c1::a9fe:a9fe": false, "100.100.100.200": false,
+		"127.0.0.1": true, "::1": true, "10.1.2.3": true, "fd00::1": true, "100.64.0.1": true, "2001:db8::1": true, "64:ff9b::a01:203": true,
+	} {
+		if err := membridge.DefaultDialPolicy(netip.MustParseAddr(address)); (err == nil) != allowed {
+			t.Errorf("%s: %v", address, err)
+		}
 	}
 }
 

@@ -24,10 +24,15 @@ func (p *Project) room(size int64, what string) error {
 	return nil
 }
 
+// maxStored is more than any memory has; sums of such sizes do not overflow.
+const maxStored = 1 << 50
+
 // expect returns the size of the download. It fails if the manifest has another size, or if the
 // disk has too little free space. Manifests of other tools need not have a size.
 func (p *Project) expect(there *local, m *Manifest, stored int64) (int64, error) {
 	switch {
+	case stored > maxStored:
+		return 0, fmt.Errorf("the storage reports %d bytes for the stored memory, which no memory has: run bloom memory doctor", stored)
 	case stored < 0:
 		return 0, errors.New("the storage did not report the size of the stored memory")
 	case m.Size > 0 && m.Size != stored:

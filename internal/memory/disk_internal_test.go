@@ -1,9 +1,23 @@
 package memory
 
 import (
+	"math"
 	"path/filepath"
 	"testing"
 )
+
+// A storage that reports absurd sizes must not make the check of the free space overflow.
+func TestAnAbsurdSizeIsRefused(t *testing.T) {
+	t.Parallel()
+	p := &Project{Config: Config{DB: filepath.Join(t.TempDir(), "memory.db"), FreeDisk: freeDisk}}
+	for _, there := range []*local{{}, {Snapshot: Snapshot{Size: 4096}, exists: true}} {
+		for _, size := range []int64{math.MaxInt64, math.MaxInt64 / 2, math.MinInt64} {
+			if got, err := p.expect(there, &Manifest{}, size); err == nil {
+				t.Errorf("%d bytes are expected of a memory of %d bytes", got, size)
+			}
+		}
+	}
+}
 
 func TestAFileSystemOfUnknownSizeIsNotFull(t *testing.T) {
 	t.Parallel()
