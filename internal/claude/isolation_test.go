@@ -318,3 +318,11 @@ echo '{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"
 	refused := newNewcomerHarness(t, 0, ",Outlive,", fmt.Sprintf(script, true))
 	wantSuccess(t, first(refused.run(task("one"))), "ok")
 }
+
+func TestAllowingADeniedToolIsAWarning(t *testing.T) {
+	t.Parallel()
+	warnings := strings.Join(claude.Config{AllowedTools: []string{"Bash(git *)", "Unheard", "CronCreate"}}.Warnings(), "\n")
+	if !strings.Contains(warnings, "CronCreate") || strings.Contains(warnings, "Bash") || strings.Contains(warnings, "Unheard") {
+		t.Errorf("warnings = %s", warnings)
+	}
+}

@@ -42,7 +42,7 @@ type warmProcess struct {
 	fault string   // why the process must not be used again; empty if it may
 
 	log    *slog.Logger
-	ending atomic.Bool // this worker ends it
+	ending atomic.Bool // the worker ends it
 }
 
 // startProcess starts a process that waits for its first turn.
@@ -122,10 +122,12 @@ func (l *warmProcess) line(line []byte) {
 func (l *warmProcess) tooLong(size int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.setFault("it printed too long a line")
-	if l.watch != nil {
-		l.watch.tooLong(size)
+	if l.watch == nil {
+		l.rejectOutOfTurn(message{})
+		return
 	}
+	l.setFault("it printed too long a line")
+	l.watch.tooLong(size)
 }
 
 func (l *warmProcess) stderrLine(line []byte) {

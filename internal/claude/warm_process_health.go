@@ -68,7 +68,7 @@ var outOfTurn atomic.Int64
 // rejectOutOfTurn kills the process because of a line while it has no task: whatever it does now,
 // no lease, limit or budget applies to it. It requires l.mu.
 func (l *warmProcess) rejectOutOfTurn(m message) {
-	if l.ending.Load() || l.fault != "" {
+	if l.ending.Swap(true) {
 		return
 	}
 	l.setFault("it printed a line between two turns")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // nobody is an unprivileged user, for tests that run as root, which may read everything.
@@ -78,6 +79,22 @@ func TestACommandThatKillsItsSupervisorLeavesNothing(t *testing.T) {
 	left := readPIDs(t, out, 1)[0] // the caller's Wait has returned
 	if left < 2 {
 		t.Errorf("left behind = %d, want the two that outlived the supervisor at least", left)
+	}
+	wantGone(t, pids)
+}
+
+func TestACommandThatStopsItsSupervisorDelaysNobody(t *testing.T) {
+	t.Parallel()
+	c := command(t, "freezer")
+	c.Grace = time.Millisecond
+	p, out := startPiped(t, c)
+	pids := readPIDs(t, out, 2)
+	if !p.Orphans() || !p.Orphans() {
+		t.Error("without an answer there may be orphans")
+	}
+	p.Kill()
+	if exit, _ := p.Wait(); !exit.Stopped {
+		t.Errorf("exit = %+v", exit)
 	}
 	wantGone(t, pids)
 }

@@ -60,6 +60,11 @@ func child(role string, args []string) int {
 		return family(false)
 	case "caller":
 		return caller(args)
+	case "freezer":
+		fmt.Println(os.Getpid())
+		_ = syscall.Kill(os.Getppid(), syscall.SIGSTOP)
+		fmt.Println(os.Getpid())
+		time.Sleep(time.Hour)
 	case "chain":
 		chain()
 	case "runaway":

@@ -36,6 +36,9 @@ const (
 	DefaultWaitDelay = 3 * time.Second
 )
 
+// answerTimeout is how long a supervisor may take to answer.
+const answerTimeout = 2 * time.Second
+
 // ErrNotHooked means that main did not call MaybeSupervise first: re-executing the binary would run
 // main instead of a supervisor.
 var ErrNotHooked = errors.New("process: main must call MaybeSupervise before anything else")
@@ -209,7 +212,8 @@ func (p *Process) order(order byte) {
 
 // Orphans reports whether a process that the command started still exists although the one that
 // started it has ended. The supervisor has adopted it, so that the kernel knows: unlike in
-// Descendants, none is missed, however fast it is replaced by its own child.
+// Descendants, none is missed, however fast it is replaced by its own child. Without an answer there
+// may be one.
 func (p *Process) Orphans() bool {
 	p.asking.Lock()
 	defer p.asking.Unlock()
@@ -222,11 +226,15 @@ func (p *Process) Orphans() bool {
 	if !ask {
 		return false // they are being ended
 	}
+	timeout := time.NewTimer(answerTimeout)
+	defer timeout.Stop()
 	select {
 	case found := <-p.answers:
 		return found
 	case <-p.done:
 		return false
+	case <-timeout.C:
+		return true // the command may have stopped its supervisor
 	}
 }
 
@@ -237,7 +245,10 @@ func (p *Process) lastReport() (report, error) {
 		if err != nil || r.Orphans == nil {
 			return r, err
 		}
-		p.answers <- *r.Orphans
+		select {
+		case p.answers <- *r.Orphans:
+		default: // an answer that came too late is still there
+		}
 	}
 }
 
