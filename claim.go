@@ -52,6 +52,9 @@ type ClaimResult struct {
 	// said how far it has come.
 	Forgotten []ForgottenContext `json:"forgotten,omitempty" nullable:"false" doc:"Contexts to forget; the last one's seq is the next claim's forgotten_after"`
 
+	// ForgottenAll means that Forgotten begins anew: what the worker said is not of this database.
+	ForgottenAll bool `json:"forgotten_all,omitempty" doc:"forgotten begins anew, because forgotten_after and forgotten_id are not of this database. Contexts in it that are used again are not to be deleted"`
+
 	Labels []string `json:"-"` // that the worker carries
 }
 

@@ -30,6 +30,8 @@ type ForgottenContext struct {
 	Seq int64  `json:"seq"`
 	ID  string `json:"id"`
 	At  int64  `json:"-"` // when, Unix milliseconds
+	// Used means that the context has tasks again.
+	Used bool `json:"used,omitempty" doc:"The context has tasks again"`
 }
 
 // ContextQuery selects contexts.

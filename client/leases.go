@@ -40,6 +40,9 @@ type Claim struct {
 	TTLSeconds int           // of new leases; 0: bloom.DefaultLeaseTTLSec
 	// Forgotten, when not nil, requests the contexts that were forgotten after this number.
 	Forgotten *int64
+	// ForgottenID is the context with that number. If it has another number, the server has
+	// another database, or an older one, and all forgotten contexts are returned.
+	ForgottenID string
 }
 
 // Claim requests work and renews the held leases. It returns as soon as there is something to
@@ -53,7 +56,8 @@ func (c *Client) Claim(ctx context.Context, workerID string, r Claim) (bloom.Cla
 		Held       []string `json:"held"`
 		TTLSeconds int      `json:"ttl_seconds,omitempty"`
 		Forgotten  *int64   `json:"forgotten_after,omitempty"`
-	}{r.InstanceID, r.Max, int(r.Wait / time.Second), orEmpty(r.Held), r.TTLSeconds, r.Forgotten})
+		LastID     string   `json:"forgotten_id,omitempty"`
+	}{r.InstanceID, r.Max, int(r.Wait / time.Second), orEmpty(r.Held), r.TTLSeconds, r.Forgotten, r.ForgottenID})
 	if err != nil {
 		return bloom.ClaimResult{}, err
 	}

@@ -59,16 +59,31 @@ func (f *forgotten) answered(list []bloom.ForgottenContext, began time.Time, ref
 }
 
 // Forgotten lists contexts that were forgotten after the given number, oldest first,
-// at most one page. A context forgotten less than forgottenFor ago may be missing.
-func (s *Service) Forgotten(ctx context.Context, after int64) ([]bloom.ForgottenContext, error) {
+// at most one page. A context forgotten less than forgottenFor ago may be missing. If id is
+// not empty and the number is not that of the context, the caller knows another database, or
+// a newer state of this one: then all are listed.
+func (s *Service) Forgotten(ctx context.Context, after int64, id string) (list []bloom.ForgottenContext, all bool, err error) {
 	now := s.clock.Now()
 	ask, refreshes := s.forgot.ask(after, now)
 	if !ask {
-		return nil, nil
+		return nil, false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, forgottenPatience)
 	defer cancel()
-	list, err := s.store.Forgotten(ctx, after, bloom.DefaultPageSize)
+	from := after
+	if id != "" && after > 0 {
+		from = after - 1 // with the caller's own
+	}
+	list, err = s.store.Forgotten(ctx, from, bloom.DefaultPageSize)
+	if whole := len(list) < bloom.DefaultPageSize; from < after && err == nil {
+		if len(list) > 0 && list[0].Seq == after && list[0].ID == id {
+			list = list[1:]
+		} else if list, err = s.store.Forgotten(ctx, 0, bloom.DefaultPageSize); err == nil {
+			all, whole = len(list) > 0, len(list) < bloom.DefaultPageSize
+		}
+		s.forgot.answered(list, now, refreshes, err == nil && whole)
+		return list, all, err
+	}
 	s.forgot.answered(list, now, refreshes, err == nil && len(list) < bloom.DefaultPageSize)
-	return list, err
+	return list, false, err
 }

@@ -33,18 +33,18 @@ func TestASlowReadOfForgottenContextsDelaysNoOtherClaim(t *testing.T) {
 	})
 	asked := make(chan error, 1)
 	go func() {
-		_, err := service.Forgotten(t.Context(), 0)
+		_, _, err := service.Forgotten(t.Context(), 0, "")
 		asked <- err
 	}()
 	<-slow.began
-	if list, err := service.Forgotten(t.Context(), 0); err != nil || list != nil {
+	if list, _, err := service.Forgotten(t.Context(), 0, ""); err != nil || list != nil {
 		t.Errorf("while another claim reads: %v, %v", list, err)
 	}
 	close(slow.release)
 	if err := <-asked; err != nil {
 		t.Error(err)
 	}
-	if list, err := service.Forgotten(t.Context(), 0); err != nil || list != nil { // cached: no other read begins
+	if list, _, err := service.Forgotten(t.Context(), 0, ""); err != nil || list != nil { // cached: no other read begins
 		t.Errorf("afterwards: %v, %v", list, err)
 	}
 }

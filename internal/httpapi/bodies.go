@@ -10,7 +10,8 @@ type claimBody struct {
 	Held       []string `json:"held" required:"false" nullable:"false" maxItems:"256" doc:"Leases the worker holds"`
 	TTLSeconds int      `json:"ttl_seconds" required:"false" minimum:"1" maximum:"7200" default:"300" doc:"Of new leases"`
 	// Forgotten is the last forgotten context that the worker knows of.
-	Forgotten *int64 `json:"forgotten_after" required:"false" minimum:"0" doc:"The last seq of forgotten that the worker knows; absent: forgotten is not listed"`
+	Forgotten   *int64 `json:"forgotten_after" required:"false" minimum:"0" doc:"The last seq of forgotten that the worker knows; absent: forgotten is not listed"`
+	ForgottenID string `json:"forgotten_id" required:"false" doc:"The id of the context with that seq; if it has another one, forgotten begins anew"`
 }
 
 // leaseBody asks to lease one task.

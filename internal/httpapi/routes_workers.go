@@ -240,7 +240,7 @@ func (s *Server) claim(ctx context.Context, c *call, in *pathID) (*huma.StreamRe
 			return
 		}
 		if b.Forgotten != nil {
-			if res.Forgotten, err = s.svc.Forgotten(ctx, *b.Forgotten); err != nil && ctx.Err() == nil {
+			if res.Forgotten, res.ForgottenAll, err = s.svc.Forgotten(ctx, *b.Forgotten, b.ForgottenID); err != nil && ctx.Err() == nil {
 				s.log.WarnContext(ctx, "listing forgotten contexts for a worker failed", "error", err)
 			}
 		}

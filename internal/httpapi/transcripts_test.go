@@ -118,6 +118,26 @@ func TestATranscriptGoesUpUnderItsLeaseAndComesBack(t *testing.T) {
 	if len(claim.Forgotten) != 1 || claim.Forgotten[0].ID != "ctx" {
 		t.Errorf("a worker gets %+v", claim.Forgotten)
 	}
+	seq := claim.Forgotten[0].Seq
+	r.task("") // uses the context again
+	for _, known := range []struct {
+		seq  int64
+		id   string
+		list int
+		all  bool
+	}{
+		{seq, "ctx", 0, false},
+		{seq, "of another database", 1, true},
+		{seq + 7, "forgotten after the backup that was restored", 1, true},
+		{seq, "", 0, false}, // a worker of an earlier version
+	} {
+		claim = bloom.ClaimResult{}
+		r.clock.by.Add(int64(3 * time.Second)) // the last answer is cached for two
+		r.call(200, &claim, "POST", "/workers/w1/claim", string(bloom.MustJSON(map[string]any{"instance_id": "w1-1", "forgotten_after": known.seq, "forgotten_id": known.id})))
+		if len(claim.Forgotten) != known.list || claim.ForgottenAll != known.all || known.list > 0 && !claim.Forgotten[0].Used {
+			t.Errorf("a worker that knows %d %q gets %+v, %v", known.seq, known.id, claim.Forgotten, claim.ForgottenAll)
+		}
+	}
 }
 
 // Uploads are swept a day after their lease began, if no context names them by then. They are

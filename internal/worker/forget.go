@@ -2,7 +2,7 @@ package worker
 
 import (
 	"context"
-	"fmt"
+	"encoding/json"
 	"os"
 	"strconv"
 	"strings"
@@ -18,6 +18,7 @@ type forgetter struct {
 	end  context.CancelFunc
 	rest sync.WaitGroup
 	more bool // the last answer named some, so there may be more
+	anew bool // the server's list has begun anew and goes on
 }
 
 func newForgetter(ctx context.Context, w *Worker) *forgetter {
@@ -26,25 +27,45 @@ func newForgetter(ctx context.Context, w *Worker) *forgetter {
 	return f
 }
 
-// begin forgets contexts. Tasks that start after it returns do not see their data.
-func (f *forgetter) begin(contexts []bloom.ForgottenContext) {
+// begin forgets contexts. Tasks that start after it returns do not see their data. With all, the
+// server's list begins anew: until its end, contexts that are used again keep their data.
+func (f *forgetter) begin(contexts []bloom.ForgottenContext, all bool) {
 	f.more = len(contexts) > 0
-	for _, x := range contexts {
-		f.w.state.forgotten.begin(x.Seq)
+	f.anew = all || f.anew && f.more
+	if all {
+		f.w.log.Info("the server's list of forgotten contexts begins anew: it has another database, or an older one")
+	}
+	// Before the first deletion has ended, so that no progress is noted beyond one that has not.
+	entries := f.w.state.forgotten.begin(contexts, all)
+	for i, x := range contexts {
+		if f.anew && x.Used {
+			f.done(entries[i])
+			continue
+		}
 		finish := f.w.cfg.Forget(x.ID)
-		f.rest.Go(func() { f.finish(x, finish) })
+		f.rest.Go(func() {
+			if f.finish(x, finish) {
+				f.done(entries[i])
+			}
+		})
 	}
 }
 
-func (f *forgetter) finish(x bloom.ForgottenContext, finish func(context.Context) error) {
+// finish deletes a context's data. It returns false if it was interrupted: then the server names
+// the context again after the next start.
+func (f *forgetter) finish(x bloom.ForgottenContext, finish func(context.Context) error) bool {
 	err := finish(f.ctx)
 	if err != nil && f.ctx.Err() != nil {
-		return // the server names it again after the next start
+		return false
 	}
 	if err != nil {
 		f.w.log.Error("the data of a forgotten context could not be deleted completely", "context_id", x.ID, "error", err)
 	}
-	if err := f.w.state.forgotten.finish(x.Seq); err != nil {
+	return true
+}
+
+func (f *forgetter) done(e *forgottenEntry) {
+	if err := f.w.state.forgotten.finish(e); err != nil {
 		f.w.log.Error("the progress of forgetting contexts could not be written", "error", err)
 	}
 }
@@ -55,55 +76,79 @@ func (f *forgetter) stop() {
 	f.rest.Wait()
 }
 
-// progress records which forgotten contexts, by their sequence number, this machine has
-// dealt with. It is safe for concurrent use.
+// mark names a forgotten context by the number and the id that the server's database has for it.
+type mark struct {
+	Seq int64  `json:"seq"`
+	ID  string `json:"id"`
+}
+
+// forgottenEntry is a forgotten context that the server has named.
+type forgottenEntry struct {
+	mark
+
+	done bool
+}
+
+// progress records which forgotten contexts this machine has dealt with. It is safe for
+// concurrent use.
 type progress struct {
 	path string
 
-	mu    sync.Mutex
-	last  int64          // the highest number that the server named
-	open  map[int64]bool // numbers that are not done
-	noted int64          // the number in the file: all up to it are done
+	mu   sync.Mutex
+	last mark              // the last one that the server named
+	open []*forgottenEntry // from the first that is not done, in the server's order
 }
 
 // openProgress reads the progress of an earlier process. With an unreadable file it
 // starts at 0, because forgetting twice does no harm.
 func openProgress(path string) *progress {
 	raw, _ := os.ReadFile(path)
-	noted, _ := strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64)
-	noted = max(0, noted)
-	return &progress{path: path, last: noted, noted: noted, open: map[int64]bool{}}
+	p := &progress{path: path}
+	if json.Unmarshal(raw, &p.last) != nil {
+		seq, _ := strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64) // of an earlier version
+		p.last = mark{Seq: seq}
+	}
+	p.last.Seq = max(0, p.last.Seq)
+	return p
 }
 
-// lastSeq returns the highest number that the server named.
-func (p *progress) lastSeq() int64 {
+// named returns the last forgotten context that the server named.
+func (p *progress) named() mark {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last
 }
 
-func (p *progress) begin(seq int64) {
+// begin adds what the server named; with anew, it replaces what an earlier database named.
+func (p *progress) begin(contexts []bloom.ForgottenContext, anew bool) (entries []*forgottenEntry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.last = max(p.last, seq)
-	p.open[seq] = true
+	if anew {
+		p.open = nil
+	}
+	for _, x := range contexts {
+		e := &forgottenEntry{mark: mark{x.Seq, x.ID}}
+		p.last, entries = e.mark, append(entries, e)
+	}
+	p.open = append(p.open, entries...)
+	return entries
 }
 
-// finish marks a number as done and writes the progress.
-func (p *progress) finish(seq int64) error {
+// finish marks one as done, and writes up to which one all are.
+func (p *progress) finish(e *forgottenEntry) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.open, seq)
-	done := p.last
-	for open := range p.open {
-		done = min(done, open-1)
+	e.done = true
+	n := 0
+	for n < len(p.open) && p.open[n].done {
+		n++
 	}
-	if done <= p.noted {
+	if n == 0 {
 		return nil
 	}
-	if err := writeDurably(p.path, fmt.Appendf(nil, "%d\n", done)); err != nil {
+	if err := writeDurably(p.path, bloom.MustJSON(p.open[n-1].mark)); err != nil {
 		return err
 	}
-	p.noted = done
+	p.open = p.open[n:]
 	return nil
 }

@@ -88,7 +88,7 @@ func (w *Worker) claim(ctx context.Context, forget *forgetter) (changed bool, er
 		return false, err
 	}
 	w.connected()
-	forget.begin(res.Forgotten)
+	forget.begin(res.Forgotten, res.ForgottenAll)
 	return w.apply(res, start, asked) || w.now().Sub(start) >= repeatPace, nil
 }
 
@@ -115,7 +115,8 @@ func (w *Worker) ask(cancel context.CancelFunc) (client.Claim, map[string]*job) 
 		c.Held = append(c.Held, id)
 	}
 	if w.cfg.Forget != nil {
-		c.Forgotten = new(w.state.forgotten.lastSeq())
+		last := w.state.forgotten.named()
+		c.Forgotten, c.ForgottenID = &last.Seq, last.ID
 	}
 	now := w.now()
 	switch {
