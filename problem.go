@@ -24,6 +24,7 @@ const (
 	ProblemVersions      = "worker_versions_differ"
 	ProblemLimited       = "credentials_limited"
 	ProblemRefused       = "credentials_refused"
+	ProblemPaused        = "workers_paused"
 	ProblemWaitLabels    = "tasks_wait_for_labels"
 	ProblemWaitDrained   = "tasks_wait_for_drained_workers"
 	ProblemWaitSlots     = "tasks_wait_for_slots"

@@ -128,8 +128,8 @@ type Run struct {
 	Completion Completion
 	// Release, when not nil, releases the task instead of completing it.
 	Release *ReleaseSpec
-	// Refused means that the model's provider refused the worker's credentials, or that there are
-	// none: the next task would fail, too.
+	// Refused means that the model's provider refused the worker's credentials, that there are
+	// none, or that they are limited and it is not known until when: the next task would fail, too.
 	Refused bool
 }
 

@@ -80,9 +80,18 @@ type Worker struct {
 	RuntimeDrain  bool         `json:"runtime_drain" doc:"Drained at the runtime; undrain it there"`
 	Agents        []string     `json:"agents" nullable:"false" doc:"The agents that its claude had when it registered: the values for agent_slug"`
 	ControlDrain  bool         `json:"membridge_drain" doc:"Drained at membridge, as last reported; undrain it there"`
+	Pause         *Pause       `json:"pause,omitempty" doc:"Why it takes no tasks for a while; absent when it takes tasks"`
 
 	// Contact is the last contact of its own process, Unix milliseconds; 0 when there was none.
 	Contact int64 `json:"-"`
+}
+
+// Pause is why a worker takes no tasks for a while: the model's provider refuses its credentials,
+// or limits them.
+type Pause struct {
+	Until  int64      `json:"until" minimum:"1" doc:"When it takes a task again, Unix milliseconds"`
+	Class  ErrorClass `json:"class" enum:"auth,rate_limited" doc:"auth: its credentials are refused or missing; rate_limited: they are limited"`
+	Reason string     `json:"reason" maxLength:"1024" doc:"For people"`
 }
 
 // Claims reports whether the worker's own process is in contact with the runtime. An agent that
@@ -104,6 +113,8 @@ type WorkerSpec struct {
 	Agents        []string     `json:"agents" required:"false" nullable:"false" maxItems:"256" itemMaxLength:"128" doc:"The agents that its claude has"`
 	InstanceID    string       `json:"instance_id" required:"false" maxLength:"128" doc:"Identifies the process, so that two cannot share a name"`
 	Draining      *bool        `json:"draining,omitempty" required:"false" doc:"Whether the control plane drains the worker, as last reported to the worker; absent: unchanged. A drain by the runtime stays in force"`
+	// Pause is nil for a worker that takes tasks.
+	Pause *Pause `json:"pause,omitempty" required:"false" doc:"Why it takes no tasks for a while; absent when it takes tasks"`
 
 	// MustName is set for callers with a worker key: while a known instance of the worker is alive,
 	// only that instance may register it.
@@ -140,9 +151,9 @@ func ListBytes(lists ...[]string) (n int) {
 func (w Worker) Free() int { return max(0, w.Capabilities.MaxConcurrency-w.ActiveLeases) }
 
 // CanTake reports whether the worker may get a task that requires these labels: it is online,
-// runs claude, has a free slot, is not draining, and has all labels.
+// runs claude, has a free slot, is neither draining nor paused, and has all labels.
 func (w Worker) CanTake(labels []string) bool {
-	return w.Status == WorkerOnline && w.Capabilities.ClaudeCLI && !w.Draining &&
+	return w.Status == WorkerOnline && w.Capabilities.ClaudeCLI && !w.Draining && w.Pause == nil &&
 		w.Free() > 0 && w.Capabilities.Carries(labels)
 }
 

@@ -38,6 +38,9 @@ func TestNotLoggedIn(t *testing.T) {
 	h.setEnv("ANTHROPIC_API_KEY", "")
 	run, _ := h.run(task("hello"))
 	wantError(t, run, bloom.ClassAuth)
+	if run.Release == nil || !run.Refused {
+		t.Errorf("run = %s, want the task to wait for credentials", show(run))
+	}
 	if n := len(h.model.Requests()); n != 0 {
 		t.Errorf("the model was asked %d times", n)
 	}
@@ -48,16 +51,17 @@ func TestAPIErrorsHaveTheirClasses(t *testing.T) {
 	for name, test := range map[string]struct {
 		reply standin.Reply
 		class bloom.ErrorClass
+		waits bool // released: it costs no attempt
 	}{
-		"401": {standin.Error(401, "authentication_error", "invalid x-api-key"), bloom.ClassAuth},
-		"403": {standin.Error(403, "permission_error", "not yours"), bloom.ClassAuth},
-		"400": {standin.Error(400, "invalid_request_error", "no such field"), bloom.ClassInvalidInput},
+		"401": {standin.Error(401, "authentication_error", "invalid x-api-key"), bloom.ClassAuth, true},
+		"403": {standin.Error(403, "permission_error", "not yours"), bloom.ClassAuth, false},
+		"400": {standin.Error(400, "invalid_request_error", "no such field"), bloom.ClassInvalidInput, false},
 		"400 too long": {standin.Error(400, "invalid_request_error", "prompt is too long: 300000 tokens > 200000 maximum"),
-			bloom.ClassContextTooLong},
-		"400 no credit": {standin.Error(400, "invalid_request_error", "Your credit balance is too low to access the API."), bloom.ClassAuth},
-		"429":           {standin.Error(429, "rate_limit_error", "slow down"), bloom.ClassRateLimited},
-		"529":           {standin.Error(529, "overloaded_error", "overloaded"), bloom.ClassProviderError},
-		"500":           {standin.Error(500, "api_error", "broken"), bloom.ClassProviderError},
+			bloom.ClassContextTooLong, false},
+		"400 no credit": {standin.Error(400, "invalid_request_error", "Your credit balance is too low to access the API."), bloom.ClassAuth, true},
+		"429":           {standin.Error(429, "rate_limit_error", "slow down"), bloom.ClassRateLimited, true},
+		"529":           {standin.Error(529, "overloaded_error", "overloaded"), bloom.ClassProviderError, false},
+		"500":           {standin.Error(500, "api_error", "broken"), bloom.ClassProviderError, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -65,6 +69,9 @@ func TestAPIErrorsHaveTheirClasses(t *testing.T) {
 			h.config.MaxRetries = 1
 			run, _ := h.run(task("hello"))
 			wantError(t, run, test.class)
+			if (run.Release != nil) != test.waits || run.Refused != test.waits {
+				t.Errorf("run = %s, want it to wait: %v", show(run), test.waits)
+			}
 		})
 	}
 }

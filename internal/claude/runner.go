@@ -85,6 +85,7 @@ func (r *Runner) Run(ctx context.Context, task bloom.Task, emit func(typ string,
 		return bloom.Run{
 			Completion: v.completion(metrics),
 			Release:    &bloom.ReleaseSpec{Reason: clip(v.message, 1024), NotBefore: v.notBefore},
+			Refused:    v.refused,
 		}
 	}
 	c := v.completion(metrics)

@@ -75,7 +75,7 @@ type turnMessage struct {
 }
 
 // synthetic reports whether the message is claude's own text, not the model's.
-func (m *turnMessage) synthetic() bool { return strings.HasPrefix(m.Model, "<") }
+func (m *turnMessage) synthetic() bool { return m != nil && strings.HasPrefix(m.Model, "<") }
 
 type block struct {
 	Type      string          `json:"type"`

@@ -71,21 +71,21 @@ func TestVerdictsOfTranscripts(t *testing.T) {
 		{"success-with-tool", "exit 1", bloom.ClassCrashed, false},
 		{"success-with-tool", "kill -SEGV $$", bloom.ClassCrashed, false},
 		{"older-version", "exit 0", "", false},
-		{"success-but-is-error-not-logged-in", "exit 1", bloom.ClassAuth, false},
-		{"success-but-is-error-not-logged-in", "exit 0", bloom.ClassAuth, false},
+		{"success-but-is-error-not-logged-in", "exit 1", bloom.ClassAuth, true},
+		{"success-but-is-error-not-logged-in", "exit 0", bloom.ClassAuth, true},
 		{"success-but-connection-refused", "exit 1", bloom.ClassProviderError, false},
 		{"prompt-too-long-without-is-error", "exit 0", bloom.ClassContextTooLong, false},
 		{"api-error-400", "exit 1", bloom.ClassInvalidInput, false},
 		{"error-during-execution", "exit 1", bloom.ClassCrashed, false},
 		{"max-budget", "exit 1", bloom.ClassBudgetExceeded, false},
-		{"hopeless-retry", "sleep 600", bloom.ClassAuth, false},
+		{"hopeless-retry", "sleep 600", bloom.ClassAuth, true},
 		{"usage-limit", "exit 1", bloom.ClassRateLimited, true},
 		{"limit-allowed-is-no-limit", "exit 0", "", false},
 		{"cut-off-mid-line", "exit 0", bloom.ClassCrashed, false},
 		{"cut-off-mid-line", "kill -9 $$", bloom.ClassCrashed, false},
 		{"noise-and-unknown-types", "exit 0", "", false},
 		{"no-output", "exit 0", bloom.ClassCrashed, false},
-		{"no-output", "echo 'Invalid API key' >&2; exit 1", bloom.ClassAuth, false},
+		{"no-output", "echo 'Invalid API key' >&2; exit 1", bloom.ClassAuth, true},
 		{"permission-denied", "exit 1", bloom.ClassPermissionDenied, false},
 		{"last-line-without-newline", "exit 0", "", false},
 	}
@@ -106,7 +106,7 @@ func TestVerdictsOfTranscripts(t *testing.T) {
 		if (run.Release != nil) != release {
 			t.Errorf("run = %s, want release %v", show(run), release)
 		}
-		if release && run.Release.NotBefore != 1900000000000 {
+		if class == bloom.ClassRateLimited && run.Release.NotBefore != 1900000000000 {
 			t.Errorf("not before = %d", run.Release.NotBefore)
 		}
 	}

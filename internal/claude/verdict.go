@@ -17,7 +17,7 @@ type verdict struct {
 	retryable bool
 	release   bool   // release the task instead of completing it
 	notBefore int64  // when it may start again, with release; Unix milliseconds
-	refused   bool   // the worker's credentials, whatever the task
+	refused   bool   // the worker's credentials, whatever the task; or limited, no one knows until when
 	output    string // the answer, possibly partial
 }
 
@@ -47,6 +47,16 @@ func verdictOf(o outcome) verdict {
 }
 
 func classify(o outcome) verdict {
+	v := byEvidence(o)
+	if v.refused && v.class == bloom.ClassAuth {
+		// Not the task's fault: it waits for credentials. If they are refused in the middle of a
+		// run, the number of attempts limits how often the same steps are paid for.
+		v.release, v.retryable = !o.worked, o.worked
+	}
+	return v
+}
+
+func byEvidence(o outcome) verdict {
 	if o.startErr != nil {
 		return notStarted(o.startErr)
 	}
@@ -232,13 +242,13 @@ func apiError(o outcome, status int, text string) verdict {
 	return failed(bloom.ClassInvalidInput, fmt.Sprintf("the model's API refused the request (%d)%s", status, quote(text)))
 }
 
-// rateLimitVerdict releases the task, without using up an attempt, if it is known when the
-// limit is reset. Otherwise it is a retryable error, so that the number of attempts limits
-// the wait.
+// rateLimitVerdict releases the task, without using up an attempt, until the limit is reset. If
+// that is not known, which is so with API keys, the worker waits longer each time.
 func rateLimitVerdict(o outcome, text string) verdict {
 	v := failed(bloom.ClassRateLimited, "the model's provider rate-limits this worker"+quote(text))
+	v.release, v.refused = true, true
 	if o.limit != nil && o.limit.Status == "rejected" && o.limit.resetMillis() > 0 {
-		v.release, v.notBefore = true, o.limit.resetMillis()
+		v.refused, v.notBefore = false, o.limit.resetMillis()
 	}
 	return v
 }

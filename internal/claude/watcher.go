@@ -72,7 +72,7 @@ func (w *watcher) line(line []byte) {
 	case "stream_event":
 		w.seen.worked = true
 	case "assistant", "user":
-		w.seen.worked = true
+		w.seen.worked = w.seen.worked || !m.Message.synthetic()
 		w.noteTools(m)
 		if w.session.onMessage != nil && m.Type == "assistant" && m.Parent == "" {
 			w.session.onMessage(m.UUID)

@@ -60,6 +60,10 @@ func workerStatus(w bloom.Worker) cell {
 		c.text += ", draining"
 		c.style = styleYellow
 	}
+	if w.Pause != nil {
+		c.text += ", paused"
+		c.style = styleYellow
+	}
 	return c
 }
 
@@ -86,6 +90,9 @@ func (c *workersGetCmd) Run(inv *invocation) error {
 	t.row("status", workerStatus(w.Worker))
 	if w.Draining {
 		t.row("drained", drainedAt(w.Worker))
+	}
+	if p := w.Pause; p != nil {
+		t.row("paused", "until "+time.UnixMilli(p.Until).Format(time.RFC3339)+": "+p.Reason)
 	}
 	t.row("busy", fmt.Sprintf("%d of %d", w.ActiveLeases, w.Capabilities.MaxConcurrency))
 	t.row("claude", w.Capabilities.ClaudeCLI)

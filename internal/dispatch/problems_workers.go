@@ -79,6 +79,12 @@ func (f *facts) ofCredentials() (found []bloom.Problem) {
 			Sentence: "The model's provider limits the credentials of " + some(names),
 			Action:   "They take no tasks until " + clock(until) + ". Others keep working; add a worker with another credential if that is too late."})
 	}
+	if paused := f.pausedFor(bloom.ClassAuth); len(paused) > 0 {
+		names := slices.Sorted(maps.Keys(paused))
+		found = append(found, bloom.Problem{Code: bloom.ProblemPaused, Severity: bloom.SeverityError, Link: "/workers", Count: int64(len(names)), Names: bounded20(names), Until: slices.Min(slices.Collect(maps.Values(paused))),
+			Sentence: "The credentials of " + some(names) + " are refused or missing",
+			Action:   "Their tasks wait. Sign in to claude there again or set its key, and restart the worker; otherwise it tries again by itself, less and less often."})
+	}
 	var names []string
 	var last string
 	n := int64(0)
@@ -123,11 +129,23 @@ func (f *facts) recent() (tasks []bloom.Task) {
 	return tasks
 }
 
+// pausedFor returns until when online workers are paused for a reason of the class, in Unix
+// milliseconds.
+func (f *facts) pausedFor(class bloom.ErrorClass) map[string]int64 {
+	until := map[string]int64{}
+	for _, w := range f.workers {
+		if w.Status == bloom.WorkerOnline && w.Pause != nil && w.Pause.Class == class {
+			until[w.ID] = w.Pause.Until
+		}
+	}
+	return until
+}
+
 // limitedUntil returns, for each worker that released tasks because of a rate limit,
 // when that ends, in Unix milliseconds. A release has its reason only as text, such
 // as "rate_limited" or "the model's provider rate-limits this worker".
 func (f *facts) limitedUntil() map[string]int64 {
-	until := map[string]int64{}
+	until := f.pausedFor(bloom.ClassRateLimited)
 	for _, a := range f.released {
 		var data struct {
 			RunAt int64 `json:"run_at"`

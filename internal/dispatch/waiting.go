@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -72,6 +73,10 @@ func noWorkerFor(labels []string, workers []bloom.Worker) (w bloom.WaitingFor, s
 	case !keep(func(w bloom.Worker) bool { return !w.Draining }):
 		return bloom.WaitingFor{Reason: bloom.WaitDrained, Sentence: "Every worker that fits is drained; undrain one"}, true
 	}
+	paused := slices.Clone(left)
+	if !keep(func(w bloom.Worker) bool { return w.Pause == nil }) {
+		return waitsForPause(paused), true
+	}
 	used, slots := 0, 0
 	for _, w := range left {
 		used, slots = used+w.ActiveLeases, slots+w.Capabilities.MaxConcurrency
@@ -81,4 +86,11 @@ func noWorkerFor(labels []string, workers []bloom.Worker) (w bloom.WaitingFor, s
 			Sentence: fmt.Sprintf("Every worker that fits is full: %d of %d slots are in use", used, slots)}, true
 	}
 	return bloom.WaitingFor{}, false
+}
+
+// waitsForPause names the pause that ends first.
+func waitsForPause(workers []bloom.Worker) bloom.WaitingFor {
+	w := slices.MinFunc(workers, func(a, b bloom.Worker) int { return cmp.Compare(a.Pause.Until, b.Pause.Until) })
+	return bloom.WaitingFor{Reason: bloom.WaitPaused, Until: w.Pause.Until, WorkerID: w.ID,
+		Sentence: "Every worker that fits is paused; " + w.ID + " tries again at " + clock(w.Pause.Until) + ": " + w.Pause.Reason}
 }

@@ -23,6 +23,11 @@ func TestWhyATaskWaits(t *testing.T) {
 	offline := with(func(w *bloom.Worker) { w.Status = bloom.WorkerOffline })
 	drained := with(func(w *bloom.Worker) { w.Draining = true })
 	full := with(func(w *bloom.Worker) { w.ActiveLeases = 2 })
+	paused := func(until int64) bloom.Worker {
+		return with(func(w *bloom.Worker) {
+			w.Pause = &bloom.Pause{Until: until, Class: bloom.ClassAuth, Reason: "not logged in"}
+		})
+	}
 	noClaude := with(func(w *bloom.Worker) { w.Capabilities.ClaudeCLI = false })
 	idle := with(func(w *bloom.Worker) { w.Contact = 0 })
 	unlabelled := with(func(w *bloom.Worker) { w.Capabilities.Labels = nil })
@@ -45,14 +50,17 @@ func TestWhyATaskWaits(t *testing.T) {
 		"labels":                  {bloom.Task{Labels: []string{"arm", "gpu"}}, bloom.QueuePlace{}, []bloom.Worker{fit, offline}, bloom.WaitingFor{Reason: "no_worker_with_labels", Labels: []string{"arm", "gpu"}, Sentence: "No online worker carries the labels arm, gpu"}},
 		"no claude where it fits": {labelled, bloom.QueuePlace{}, []bloom.Worker{noClaude, unlabelled}, bloom.WaitingFor{Reason: "no_worker_with_claude"}},
 		"drained":                 {labelled, bloom.QueuePlace{}, []bloom.Worker{drained, noClaude, unlabelled}, bloom.WaitingFor{Reason: "workers_drained"}},
-		"full":                    {labelled, bloom.QueuePlace{}, []bloom.Worker{full, full, drained, offline, unlabelled}, bloom.WaitingFor{Reason: "workers_full", Used: 4, Slots: 4, Sentence: "Every worker that fits is full: 4 of 4 slots are in use"}},
-		"one has room":            {labelled, bloom.QueuePlace{}, []bloom.Worker{full, fit}, bloom.WaitingFor{Reason: "next_claim"}},
-		"kept":                    {labelled, kept, []bloom.Worker{fit}, bloom.WaitingFor{Reason: "kept_for_worker", WorkerID: "w", Until: kept.Until, Sentence: "It is kept for a moment for w, the worker that last ran its context"}},
-		"its turn has come":       {ordered, bloom.QueuePlace{Gate: bloom.GateOrdered}, []bloom.Worker{fit}, bloom.WaitingFor{Reason: "skipped"}},
-		"skipped":                 {labelled, bloom.QueuePlace{Gate: bloom.GateOpen, Skipped: later}, []bloom.Worker{fit}, bloom.WaitingFor{Reason: "skipped"}},
-		"no longer skipped":       {labelled, bloom.QueuePlace{Gate: bloom.GateOpen, Skipped: now.UnixMilli()}, []bloom.Worker{fit}, bloom.WaitingFor{Reason: "next_claim"}},
-		"nobody claims":           {labelled, bloom.QueuePlace{}, []bloom.Worker{idle, drained}, bloom.WaitingFor{Reason: "no_worker_claims"}},
-		"no longer kept":          {labelled, bloom.QueuePlace{Preferred: "w", Until: now.UnixMilli()}, []bloom.Worker{fit}, bloom.WaitingFor{Reason: "next_claim"}},
+		"paused": {labelled, bloom.QueuePlace{}, []bloom.Worker{paused(later + 1), paused(later), drained}, bloom.WaitingFor{Reason: "workers_paused", Until: later, WorkerID: "w",
+			Sentence: "Every worker that fits is paused; w tries again at " + clock(later) + ": not logged in"}},
+		"one is not paused": {labelled, bloom.QueuePlace{}, []bloom.Worker{paused(later), fit}, bloom.WaitingFor{Reason: "next_claim"}},
+		"full":              {labelled, bloom.QueuePlace{}, []bloom.Worker{full, full, drained, offline, unlabelled}, bloom.WaitingFor{Reason: "workers_full", Used: 4, Slots: 4, Sentence: "Every worker that fits is full: 4 of 4 slots are in use"}},
+		"one has room":      {labelled, bloom.QueuePlace{}, []bloom.Worker{full, fit}, bloom.WaitingFor{Reason: "next_claim"}},
+		"kept":              {labelled, kept, []bloom.Worker{fit}, bloom.WaitingFor{Reason: "kept_for_worker", WorkerID: "w", Until: kept.Until, Sentence: "It is kept for a moment for w, the worker that last ran its context"}},
+		"its turn has come": {ordered, bloom.QueuePlace{Gate: bloom.GateOrdered}, []bloom.Worker{fit}, bloom.WaitingFor{Reason: "skipped"}},
+		"skipped":           {labelled, bloom.QueuePlace{Gate: bloom.GateOpen, Skipped: later}, []bloom.Worker{fit}, bloom.WaitingFor{Reason: "skipped"}},
+		"no longer skipped": {labelled, bloom.QueuePlace{Gate: bloom.GateOpen, Skipped: now.UnixMilli()}, []bloom.Worker{fit}, bloom.WaitingFor{Reason: "next_claim"}},
+		"nobody claims":     {labelled, bloom.QueuePlace{}, []bloom.Worker{idle, drained}, bloom.WaitingFor{Reason: "no_worker_claims"}},
+		"no longer kept":    {labelled, bloom.QueuePlace{Preferred: "w", Until: now.UnixMilli()}, []bloom.Worker{fit}, bloom.WaitingFor{Reason: "next_claim"}},
 	} {
 		got := waitingFor(c.task, c.place, c.workers, now.UnixMilli())
 		if got.Sentence == "" {

@@ -104,6 +104,9 @@ var scenes = map[string]scene{
 		r.worker("w1", 1)
 		r.ends("", bloom.ClassAuth)
 	}},
+	bloom.ProblemPaused: {provoke: func(r *fixture) {
+		r.call(201, nil, "POST", "/workers", `{"name":"w1","pause":{"until":`+itoa(bloom.Millis(r.clock.Now().Add(time.Hour)))+`,"class":"auth","reason":"not logged in"}}`)
+	}},
 	bloom.ProblemFailed: {provoke: func(r *fixture) {
 		r.worker("w1", 1)
 		r.ends("", bloom.ClassInvalidInput)

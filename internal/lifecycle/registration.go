@@ -94,7 +94,7 @@ func RegisterWorker(was KnownWorker, s bloom.WorkerSpec, now int64) (WorkerChang
 	w.LastHeartbeat = &now
 	w.IPAddrs, w.Agents = ownList(s.IPAddrs), ownList(s.Agents)
 	w.AgentVersion, w.InstallMethod = cmp.Or(s.AgentVersion, bloom.UnknownVersion), cmp.Or(s.InstallMethod, bloom.UnknownInstall)
-	w.OSInfo = s.OSInfo
+	w.OSInfo, w.Pause = s.OSInfo, s.Pause
 	if id := s.InstanceID; id != "" {
 		w.InstanceID, w.InstanceSeen = id, now
 	}

@@ -163,7 +163,7 @@ func (w *Worker) outcome(j *job, run bloom.Run, cause error, lost bool) *deliver
 		notBefore := w.boundNotBefore(run.Release.NotBefore, now)
 		// With an internal error the task's context is not ready; the worker is.
 		if at := time.UnixMilli(notBefore); at.After(now) && run.Completion.ErrorClass != bloom.ClassInternal {
-			w.park(j, at, run.Release.Reason)
+			w.park(j, at, run)
 		}
 		return release(k.lease, run.Release.Reason, notBefore, now)
 	case errors.Is(cause, bloom.ErrDraining):

@@ -1,17 +1,22 @@
 package worker
 
 import (
+	"cmp"
+	"strings"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
 )
 
 // Each time that the credentials are refused, the worker waits longer before it claims again:
-// refused tasks fail at once, and a worker would fail the whole queue within minutes.
+// refused tasks end at once, and a worker would start the whole queue within minutes.
 const (
 	firstRefusal = 15 * time.Second
 	maxRefusal   = 30 * time.Minute
 )
+
+// maxPauseReason limits the reason of a pause, in bytes: lists of workers contain it.
+const maxPauseReason = 300
 
 // noteCredentials parks the worker if a run's credentials were refused.
 func (w *Worker) noteCredentials(j *job, run bloom.Run) {
@@ -24,7 +29,7 @@ func (w *Worker) noteCredentials(j *job, run bloom.Run) {
 	if success && j.since.After(w.refusedAt) {
 		w.refusals = 0
 	}
-	if !run.Refused || now.Before(w.parked) { // parked: by a run beside this one
+	if !run.Refused || now.Before(w.parked()) { // parked: by a run beside this one
 		w.mu.Unlock()
 		return
 	}
@@ -32,11 +37,7 @@ func (w *Worker) noteCredentials(j *job, run bloom.Run) {
 	w.refusals++
 	w.refusedAt, w.limited = now, true
 	w.mu.Unlock()
-	reason := "the model's provider refused the credentials"
-	if said := run.Completion.ErrorMessage; said != nil {
-		reason = *said
-	}
-	w.park(j, now.Add(wait), reason)
+	w.park(j, now.Add(wait), run)
 }
 
 // credentialsAccepted lifts the limit to one task, because the model has answered a run that
@@ -54,15 +55,40 @@ func (w *Worker) credentialsAccepted(j *job) {
 	}
 }
 
-// park stops claiming: the credentials are rate-limited or refused.
-func (w *Worker) park(j *job, until time.Time, reason string) {
+// park stops claiming because a run's credentials were rate-limited or refused, and tells the
+// server why.
+func (w *Worker) park(j *job, until time.Time, run bloom.Run) {
+	reason := "the credentials were refused"
+	if message := run.Completion.ErrorMessage; message != nil {
+		reason = *message
+	} else if run.Release != nil {
+		reason = run.Release.Reason
+	}
 	j.sender.emit("parked", map[string]any{
 		"message": "this worker takes no new tasks until " + until.UTC().Format(time.RFC3339), "until": bloom.Millis(until), "reason": reason,
 	})
+	class := cmp.Or(run.Completion.ErrorClass, bloom.ClassRateLimited)
 	w.mu.Lock()
-	if until.After(w.parked) {
-		w.parked = until
+	if until.After(w.parked()) {
+		w.pausing = &bloom.Pause{Until: bloom.Millis(until), Class: class, Reason: strings.ToValidUTF8(reason[:min(len(reason), maxPauseReason)], "")}
 	}
 	w.mu.Unlock()
 	w.log.Warn("not claiming tasks for a while", "until", until.UTC().Format(time.RFC3339), "reason", reason)
+	w.interrupt() // the poll in flight asks for tasks
+}
+
+// parked returns until when the worker claims nothing. It requires w.mu.
+func (w *Worker) parked() time.Time {
+	if w.pausing == nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(w.pausing.Until)
+}
+
+// paused returns why the worker claims nothing now, nil if it does. It requires w.mu.
+func (w *Worker) paused() *bloom.Pause {
+	if !w.now().Before(w.parked()) {
+		return nil
+	}
+	return w.pausing
 }

@@ -134,9 +134,9 @@ func (w *Worker) ask(cancel context.CancelFunc) (client.Claim, map[string]*job) 
 	case !w.ready():
 		c.Max = 0
 		c.Wait = min(c.Wait, readyPace)
-	case now.Before(w.parked):
+	case w.paused() != nil:
 		c.Max = 0
-		c.Wait = min(c.Wait, max(time.Second, w.parked.Sub(now)))
+		c.Wait = min(c.Wait, max(time.Second, w.parked().Sub(now)))
 	case w.limited:
 		c.Max = max(0, min(c.Max, 1-w.begunSince(w.refusedAt)))
 	}

@@ -88,7 +88,7 @@ func (w *Worker) checkState() {
 // It requires w.mu.
 func (w *Worker) registrationStale() bool {
 	drain, reported := w.controlDrain, w.reportedDrain
-	return !slices.Equal(w.agents, w.reportedAgents) || (w.readyErr == nil) != w.reportedReady || (w.stateErr != nil) != w.reportedStateErr || drain != nil && (reported == nil || *reported != *drain)
+	return !slices.Equal(w.agents, w.reportedAgents) || (w.readyErr == nil) != w.reportedReady || w.paused() != w.reportedPause || (w.stateErr != nil) != w.reportedStateErr || drain != nil && (reported == nil || *reported != *drain)
 }
 
 // agentsEvery is how often the names of the agents are read again: there may be thousands of files.

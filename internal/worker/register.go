@@ -26,6 +26,8 @@ func (w *Worker) spec() bloom.WorkerSpec {
 		spec.Status = bloom.WorkerError
 	}
 	spec.Draining = w.controlDrain
+	w.reportedPause = w.paused()
+	spec.Pause = w.reportedPause
 	return spec
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -53,26 +54,51 @@ func TestARateLimitWhoseResetHasPassedParksTheWorker(t *testing.T) {
 	}
 }
 
-// refused returns a run that failed because the credentials were refused.
+// refused returns a run that is released because the credentials were refused.
 func refused() bloom.Run {
-	return bloom.Run{Refused: true, Completion: bloom.Completion{
-		Status: bloom.OutcomeError, ErrorClass: bloom.ClassAuth, ErrorMessage: new("claude is not logged in"),
+	const reason = "claude is not logged in"
+	return bloom.Run{Refused: true, Release: &bloom.ReleaseSpec{Reason: reason}, Completion: bloom.Completion{
+		Status: bloom.OutcomeError, ErrorClass: bloom.ClassAuth, ErrorMessage: new(reason),
 	}}
 }
 
-// A worker whose credentials are refused must not fail the whole queue.
+// A worker whose credentials are refused must not fail the whole queue, and its tasks say why they
+// wait.
 func TestAWorkerWhoseCredentialsAreRefusedWaits(t *testing.T) {
 	h := newHarness(t)
 	l := h.start(func(c *worker.Config) { c.Capabilities.MaxConcurrency = 1 })
 	first, second := h.rt.Submit("one", "do it"), h.rt.Submit("two", "do it")
 	began := time.Now()
 	h.runner.next(t).end <- refused()
-	h.until(first.ID, bloom.TaskFailed)
+	if got := h.until(first.ID, bloom.TaskQueued); got.Attempts != 0 {
+		t.Fatalf("%+v", got.TaskState)
+	}
 	if until := l.w.Status().ParkedUntil; until.Before(began.Add(10*time.Second)) || until.After(time.Now().Add(time.Minute)) {
 		t.Fatalf("parked until %s, now is %s", until, time.Now())
 	}
-	if got := h.until(second.ID, bloom.TaskQueued); got.Attempts != 0 {
-		t.Fatalf("%+v", got.TaskState)
+	for _, id := range []string{first.ID, second.ID} {
+		var got bloom.Task
+		for got.WaitingFor == nil || got.WaitingFor.Reason != bloom.WaitPaused {
+			var err error
+			if got, err = h.api.Task(t.Context(), id); err != nil || got.Attempts != 0 {
+				t.Fatalf("%+v, %v", got.TaskState, err)
+			}
+		}
+		if !strings.HasSuffix(got.WaitingFor.Sentence, ": claude is not logged in") {
+			t.Errorf("it waits for %+v", got.WaitingFor)
+		}
+	}
+}
+
+// A limit without an end, as API keys have it, costs no attempt either.
+func TestALimitWithoutAnEndPausesTheWorker(t *testing.T) {
+	h := newHarness(t)
+	l := h.start(nil)
+	task := h.rt.Submit("ctx", "do it")
+	h.runner.next(t).end <- bloom.Run{Refused: true, Release: &bloom.ReleaseSpec{Reason: "slow down"},
+		Completion: bloom.Completion{Status: bloom.OutcomeError, ErrorClass: bloom.ClassRateLimited}}
+	if got := h.until(task.ID, bloom.TaskQueued); got.Attempts != 0 || l.w.Status().ParkedUntil.IsZero() {
+		t.Errorf("%+v, parked until %s", got.TaskState, l.w.Status().ParkedUntil)
 	}
 }
 
@@ -191,7 +217,9 @@ func TestARefusalAfterTheModelsAnswerMeansALongerWait(t *testing.T) {
 		task := h.rt.Submit(fmt.Sprint("task ", i), "do it")
 		run, began := h.runner.next(t), clock.Now()
 		run.emit(bloom.EventUsage, nil)
-		run.end <- refused()
+		again := refused()
+		again.Release = nil
+		run.end <- again
 		h.until(task.ID, bloom.TaskFailed)
 		if until := l.w.Status().ParkedUntil; until.Before(began.Add(least)) {
 			t.Fatalf("refusal %d: parked for %s", i+1, until.Sub(began))

@@ -56,7 +56,7 @@ func (w *Worker) count(change func(*Status)) Status {
 	}
 	s := w.status
 	s.Name, s.Capacity, s.Running = w.cfg.Name, w.cfg.Capabilities.MaxConcurrency, len(w.jobs)
-	s.Draining, s.ParkedUntil = w.stop || w.serverDrain || w.controlDrain != nil && *w.controlDrain, w.parked
+	s.Draining, s.ParkedUntil = w.stop || w.serverDrain || w.controlDrain != nil && *w.controlDrain, w.parked()
 	if w.stateErr != nil {
 		s.StateError = w.stateErr.Error()
 	}

@@ -32,7 +32,7 @@ type Worker struct {
 	mu        sync.Mutex
 	jobs      map[string]*job // by lease
 	ended     chan struct{}   // closed and replaced when a job or a delivery has ended
-	parked    time.Time       // claims nothing before
+	pausing   *bloom.Pause    // claims nothing until its end; nil before the first one
 	refusals  int             // how often the credentials were refused since the last success
 	refusedAt time.Time       // of the last refusal
 	limited   bool            // takes one task at a time: no run shows yet that the credentials are accepted again
@@ -47,11 +47,12 @@ type Worker struct {
 		logged time.Time
 	}
 
-	serverDrain      bool  // the server's last answer said drain, for whatever reason
-	controlDrain     *bool // whether the control plane drains the worker; nil before it has said so
-	reportedDrain    *bool // controlDrain as of the last registration
-	reportedReady    bool  // whether the last registration said that tasks can be run
-	reportedStateErr bool  // whether the last registration said that the state folder cannot be written
+	serverDrain      bool         // the server's last answer said drain, for whatever reason
+	controlDrain     *bool        // whether the control plane drains the worker; nil before it has said so
+	reportedDrain    *bool        // controlDrain as of the last registration
+	reportedReady    bool         // whether the last registration said that tasks can be run
+	reportedPause    *bloom.Pause // in the last registration
+	reportedStateErr bool         // whether the last registration said that the state folder cannot be written
 
 	agents         []string // as they were read last
 	agentsRead     time.Time

@@ -76,7 +76,7 @@ var moved = []table{
 	{name: "workers", key: "rowid", order: "id", byText: true, step: 1 << 40, columns: columnsOf(`id text, node_id text, url text, status text, claude_cli boolean,
 		max_concurrency integer, labels jsonb, last_heartbeat bigint, ip_addrs jsonb, obs_count bigint, db_sha text, registered_at bigint, agent_version text,
 		os_info text, install_method text, instance_id text, instance_seen bigint, draining boolean, removed boolean,
-		control_draining boolean, posted_at bigint, agents jsonb`)},
+		control_draining boolean, posted_at bigint, agents jsonb, pause jsonb`)},
 	{name: "runtime_artifacts", key: "seq", order: "seq", step: 100, columns: columnsOf(`seq bigint, id uuid, task_id uuid, job_id text, type text,
 		created_at bigint, finalized boolean, url text, entity_refs jsonb, tags jsonb, size bigint, sha256 text, media_type text, content text,
 		displaced boolean, epoch bigint, path text`)},

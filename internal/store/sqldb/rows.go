@@ -42,7 +42,7 @@ func leaseFields(l *bloom.Lease) []any {
 
 const workerColumns = `w.id, w.node_id, w.url, w.status, w.claude_cli, w.max_concurrency, w.labels, w.last_heartbeat, w.ip_addrs,
 	w.obs_count, w.db_sha, w.registered_at, w.agent_version, w.os_info, w.install_method, w.draining OR w.control_draining,
-	w.instance_id, w.instance_seen, w.removed, w.draining, w.control_draining, w.posted_at, w.agents`
+	w.instance_id, w.instance_seen, w.removed, w.draining, w.control_draining, w.posted_at, w.agents, w.pause`
 
 // heldColumn follows workerColumns: the number of the worker's active leases.
 const heldColumn = `, (SELECT count(*) FROM leases l WHERE l.worker_id = w.id AND l.status = 'active')`
@@ -51,7 +51,7 @@ func workerFields(w *lifecycle.KnownWorker) []any {
 	return []any{
 		&w.ID, &w.NodeID, &w.URL, &w.Status, &w.Capabilities.ClaudeCLI, &w.Capabilities.MaxConcurrency, (*List)(&w.Capabilities.Labels),
 		&w.LastHeartbeat, (*List)(&w.IPAddrs), &w.ObsCount, &w.DBSHA, &w.RegisteredAt, &w.AgentVersion, &w.OSInfo, &w.InstallMethod, &w.Draining,
-		&w.InstanceID, &w.InstanceSeen, &w.Removed, &w.RuntimeDrain, &w.ControlDrain, &w.PostedAt, (*List)(&w.Agents), &w.ActiveLeases,
+		&w.InstanceID, &w.InstanceSeen, &w.Removed, &w.RuntimeDrain, &w.ControlDrain, &w.PostedAt, (*List)(&w.Agents), &object{&w.Pause}, &w.ActiveLeases,
 	}
 }
 

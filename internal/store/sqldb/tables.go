@@ -100,11 +100,11 @@ var (
 		func(v []any, k *store.Kept) []any { return append(v, k.Task, k.Due, *k.UpTo) }))
 	Workers = replacing(table("workers", "id text, node_id text, url text, status text, claude_cli bool, max_concurrency int, labels jsonb, last_heartbeat bigint, "+
 		"ip_addrs jsonb, obs_count bigint, db_sha text, registered_at bigint, agent_version text, os_info text, install_method text, draining bool, instance_id text, "+
-		"instance_seen bigint, removed bool, control_draining bool, posted_at bigint, agents jsonb",
+		"instance_seen bigint, removed bool, control_draining bool, posted_at bigint, agents jsonb, pause jsonb",
 		func(v []any, w *lifecycle.KnownWorker) []any {
 			return append(v, w.ID, w.NodeID, w.URL, string(w.Status), w.Capabilities.ClaudeCLI, w.Capabilities.MaxConcurrency, schema.ListJSON(w.Capabilities.Labels),
 				w.LastHeartbeat, schema.ListJSON(w.IPAddrs), int64(w.ObsCount), w.DBSHA, w.RegisteredAt, w.AgentVersion, w.OSInfo, w.InstallMethod, w.RuntimeDrain,
-				w.InstanceID, w.InstanceSeen, w.Removed, w.ControlDrain, w.PostedAt, schema.ListJSON(w.Agents))
+				w.InstanceID, w.InstanceSeen, w.Removed, w.ControlDrain, w.PostedAt, schema.ListJSON(w.Agents), string(bloom.MustJSON(w.Pause)))
 		}))
 	Keys = replacing(table("api_keys", "id text, name text, role text, worker_id text, digest text, created_at bigint, created_by text, expires_at bigint, "+
 		"last_used_at bigint, revoked_at bigint",

@@ -67,6 +67,7 @@ var workerTests = map[string]func(*harness){
 		spec := bloom.WorkerSpec{
 			Name: "w", URL: "http://w:1", Status: bloom.WorkerSyncing, IPAddrs: []string{"10.0.0.1"}, AgentVersion: "1", OSInfo: "linux", InstallMethod: "deb", Agents: []string{"reviewer", "writer"},
 			Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 4, Labels: []string{"gpu"}}, InstanceID: "i",
+			Pause: &bloom.Pause{Until: 7, Class: bloom.ClassAuth, Reason: "not logged in"},
 		}
 		got, created, err := h.s.RegisterWorker(h.ctx, spec, "me")
 		h.ok(err)
@@ -74,7 +75,7 @@ var workerTests = map[string]func(*harness){
 		at := h.now()
 		want := bloom.Worker{
 			ID: "w", NodeID: "w", URL: spec.URL, Status: bloom.WorkerSyncing, Capabilities: spec.Capabilities, LastHeartbeat: &at, IPAddrs: spec.IPAddrs,
-			RegisteredAt: at, AgentVersion: "1", OSInfo: "linux", InstallMethod: "deb", Agents: []string{"reviewer", "writer"},
+			RegisteredAt: at, AgentVersion: "1", OSInfo: "linux", InstallMethod: "deb", Agents: []string{"reviewer", "writer"}, Pause: spec.Pause,
 		}
 		stored, leases, err := h.s.Worker(h.ctx, "w")
 		h.ok(err)
@@ -82,12 +83,15 @@ var workerTests = map[string]func(*harness){
 			h.Errorf("(-want +got):\n%s leases %v", d, leases)
 		}
 		h.advance(time.Minute)
-		spec.Capabilities.MaxConcurrency = 8
+		spec.Capabilities.MaxConcurrency, spec.Pause = 8, nil
 		got, created, err = h.s.RegisterWorker(h.ctx, spec, "me")
 		h.ok(err)
 		same(h, "created", created, false)
 		same(h, "registered", got.RegisteredAt, at)
 		same(h, "slots", got.Capabilities.MaxConcurrency, 8)
+		stored, _, err = h.s.Worker(h.ctx, "w")
+		h.ok(err)
+		same(h, "pause", stored.Pause, nil)
 		if got := h.actions("w"); !slices.Equal(got, []string{bloom.ActionWorkerRegistered, bloom.ActionWorkerUpdated}) {
 			h.Errorf("audited %v", got)
 		}

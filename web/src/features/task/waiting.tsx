@@ -17,6 +17,7 @@ const whys = {
   no_worker_with_labels: 'labels',
   no_worker_with_claude: 'noCli',
   workers_drained: 'allDraining',
+  workers_paused: 'paused',
   workers_full: 'full',
   kept_for_worker: 'kept',
   skipped: 'skipped',

@@ -5,6 +5,8 @@ import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { api, data, type Task, type Worker } from '@/api/client'
 import { health, keys, workers as workersQuery } from '@/api/queries'
+import { say } from '@/i18n/said'
+import { useFormat } from '@/lib/format'
 import { Badge, WorkerBadge } from '@/ui/badge'
 import { Button, buttonClass } from '@/ui/button'
 import { Card, Fact, Facts } from '@/ui/card'
@@ -80,6 +82,7 @@ export default function Workers() {
 
 function WorkerCard({ worker, server, tasks }: { worker: Worker; server: string; tasks: Task[] }) {
   const { t } = useTranslation()
+  const format = useFormat()
   const all = Math.max(1, worker.capabilities.max_concurrency)
   const slots = useSlots()
   const skewed = server !== '' && worker.agent_version !== '' && worker.agent_version !== server
@@ -119,6 +122,13 @@ function WorkerCard({ worker, server, tasks }: { worker: Worker; server: string;
             )}
           </Fact>
           {worker.draining && <Drained worker={worker} />}
+          {worker.pause && (
+            <Fact name={t('workers.paused')}>
+              <span className="text-bad">
+                {t('workers.pausedUntil', { when: format.dateTime(worker.pause.until), reason: say(worker.pause.reason) })}
+              </span>
+            </Fact>
+          )}
           {worker.agent_version && (
             <Fact name={t('workers.version')}>
               {worker.agent_version} {skewed && <Badge tone="warn">{t('workers.skew', { version: server })}</Badge>}
