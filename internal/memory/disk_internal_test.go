@@ -11,7 +11,7 @@ func TestAnAbsurdSizeIsRefused(t *testing.T) {
 	t.Parallel()
 	p := &Project{Config: Config{DB: filepath.Join(t.TempDir(), "memory.db"), FreeDisk: freeDisk}}
 	for _, there := range []*local{{}, {Snapshot: Snapshot{Size: 4096}, exists: true}} {
-		for _, size := range []int64{math.MaxInt64, math.MaxInt64 / 2, math.MinInt64} {
+		for _, size := range []int64{math.MaxInt64, math.MaxUint64/3 + 1, math.MinInt64} {
 			if got, err := p.expect(there, &Manifest{}, size); err == nil {
 				t.Errorf("%d bytes are expected of a memory of %d bytes", got, size)
 			}
