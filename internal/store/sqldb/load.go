@@ -149,8 +149,8 @@ func (l *Load) Workers() {
 		counted, " AND l.status = 'active' GROUP BY l.worker_id")
 	if l.ReadSet.Online {
 		l.Rows.Online = []bloom.Worker{}
-		l.Each(scan(workerFields, func(w *lifecycle.KnownWorker) { l.Rows.Online = append(l.Rows.Online, w.Worker) }),
-			`SELECT `+workerColumns+heldColumn+` FROM `+l.present()+` AND w.status = 'online'`)
+		l.Each(scan(candidateFields, func(w *bloom.Worker) { l.Rows.Online = append(l.Rows.Online, *w) }),
+			`SELECT `+candidateColumns+heldColumn+` FROM `+l.present()+` AND w.status = 'online'`)
 	}
 }
 

@@ -47,6 +47,13 @@ const workerColumns = `w.id, w.node_id, w.url, w.status, w.claude_cli, w.max_con
 // heldColumn follows workerColumns: the number of the worker's active leases.
 const heldColumn = `, (SELECT count(*) FROM leases l WHERE l.worker_id = w.id AND l.status = 'active')`
 
+// candidateColumns are what the choice of a worker needs, because there may be thousands.
+const candidateColumns = `w.id, w.status, w.claude_cli, w.max_concurrency, w.labels, w.last_heartbeat, w.draining OR w.control_draining`
+
+func candidateFields(w *bloom.Worker) []any {
+	return []any{&w.ID, &w.Status, &w.Capabilities.ClaudeCLI, &w.Capabilities.MaxConcurrency, (*List)(&w.Capabilities.Labels), &w.LastHeartbeat, &w.Draining, &w.ActiveLeases}
+}
+
 func workerFields(w *lifecycle.KnownWorker) []any {
 	return []any{
 		&w.ID, &w.NodeID, &w.URL, &w.Status, &w.Capabilities.ClaudeCLI, &w.Capabilities.MaxConcurrency, (*List)(&w.Capabilities.Labels),
