@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # packages.sh builds the release into dist/: programs and packages for every
-# platform we ship, a bill of materials for each program, the alert rules, and checksums. Two builds
+# platform we ship, a bill of materials for each program, the licences of what is in it, the alert
+# rules, and checksums. Two builds
 # of one commit give the same bytes.
 # usage: [ARCHS="amd64 arm64 armv7"] [FORMATS="apk deb rpm"] [VERSION=…] scripts/packages.sh [DIR]
 set -euo pipefail
@@ -36,10 +37,18 @@ trap 'rm -rf "$scripts"' EXIT
 # An apk has the times of its scripts' files, which differ from one checkout to another.
 cp deploy/packages/*.sh "$scripts"
 touch -d "$MTIME" "$scripts"/*
-rm -f "$dist"/bloom-linux-* "$dist"/bloom-runtime[-_]* "$dist/bloom-alerts.yaml" "$dist/SHA256SUMS"
+rm -f "$dist"/bloom-linux-* "$dist"/bloom-runtime[-_]* "$dist/bloom-alerts.yaml" "$dist/bloom-licenses.txt" "$dist/SHA256SUMS"
 web=() # what is in the web application, if that is built in
 [[ ! -e internal/webui/dist/index.html.gz ]] || web=(web/package-lock.json)
 (cd tools/sbom && CGO_ENABLED=0 go build -trimpath -o ../../.tools/bin/sbom .)
+(cd tools/licenses && CGO_ENABLED=0 go build -trimpath -o ../../.tools/bin/licenses .)
+{
+	GOOS=linux go list -deps -f '{{with .Module}}{{.Path}} {{.Version}} {{.Dir}}{{end}}' ./cmd/bloom | sort -u
+	echo "Go $(go env GOVERSION) $(go env GOROOT)"
+} | .tools/bin/licenses "${web[@]}" >"$dist/bloom-licenses.txt"
+for shell in bash zsh fish; do
+	go run -trimpath ./cmd/bloom completion "$shell" >"$scripts/completion.$shell"
+done
 for ARCH in ${ARCHS:-amd64 arm64 armv7}; do
 	goarch=$ARCH goarm=''
 	[[ $ARCH != armv7 ]] || { goarch=arm goarm=7; }
@@ -49,7 +58,7 @@ for ARCH in ${ARCHS:-amd64 arm64 armv7}; do
 	.tools/bin/sbom "$PROGRAM" "$version" "${web[@]}" >"$PROGRAM.cdx.json"
 	[[ $ARCH != armv7 ]] || ARCH=arm7
 	# nfpm itself puts variables in some places only.
-	sed -e "s|\${ARCH}|$ARCH|; s|\${PROGRAM}|$PROGRAM|; s|\${SCRIPTS}|$scripts|; s|\${MTIME}|$MTIME|; s|\${PACKAGE_VERSION}|$PACKAGE_VERSION|" deploy/packages/nfpm.yaml >"$dist/nfpm.yaml"
+	sed -e "s|\${ARCH}|$ARCH|; s|\${PROGRAM}|$PROGRAM|; s|\${SCRIPTS}|$scripts|g; s|\${MTIME}|$MTIME|; s|\${LICENSES}|$dist/bloom-licenses.txt|; s|\${PACKAGE_VERSION}|$PACKAGE_VERSION|" deploy/packages/nfpm.yaml >"$dist/nfpm.yaml"
 	for format in ${FORMATS:-apk deb rpm}; do
 		.tools/bin/nfpm package --config "$dist/nfpm.yaml" --packager "$format" --target "$dist/" >/dev/null
 	done

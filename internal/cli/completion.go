@@ -34,7 +34,8 @@ _bloom() {
     done < <("${words[1]}" __complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)
     if (( ${#found} )); then _describe 'bloom' found; else _files; fi
 }
-compdef _bloom bloom
+# Loaded from a folder of the fpath, this file is the function itself.
+if [[ ${funcstack[1]} == _bloom ]]; then _bloom "$@"; else compdef _bloom bloom; fi
 `,
 	"fish": `# fish completion for bloom; put in ~/.config/fish/completions/bloom.fish
 function __bloom_complete
