@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
@@ -63,4 +64,20 @@ func TestTheOutcomeIsTheAnswerAfterTheWorkInTheBackground(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestARunThatEndsBeforeItsSubagentIsIncomplete(t *testing.T) {
+	t.Parallel()
+	respond := inBackground("Agent", map[string]any{"description": "d", "prompt": "look", "subagent_type": "general-purpose", "run_in_background": true})
+	h := newHarness(t, func(r standin.Request) standin.Reply {
+		reply := respond(r)
+		if reply.Text == "the subagent's answer" {
+			reply.Until = make(chan struct{})
+		}
+		return reply
+	})
+	h.setEnv("CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS", "100")
+	h.config.PassEnv = []string{"CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS"}
+	run, _ := h.run(task("start it"))
+	wantError(t, run, bloom.ClassIncomplete)
 }

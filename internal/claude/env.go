@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/bloom-runtime/bloom"
 )
 
 // allowedEnv lists the variables that claude gets without PassEnv. A name that ends in *
@@ -41,6 +43,10 @@ func lookup(environ []string, name string) string {
 	return ""
 }
 
+// waitForSubagents is how long, in milliseconds, a process for one turn waits for subagents in the
+// background. Without it that is ten minutes; the task's time limit is enough.
+const waitForSubagents = "CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS"
+
 // environment returns claude's environment: the allow-list, PassEnv, and what a worker
 // always sets.
 func (c Config) environment() []string {
@@ -59,6 +65,9 @@ func (c Config) environment() []string {
 		env = append(env, "CLAUDE_CODE_DISABLE_AUTO_MEMORY=1")
 	}
 	env = append(env, "CLAUDE_CODE_MAX_RETRIES="+strconv.Itoa(c.MaxRetries))
+	if lookup(env, waitForSubagents) == "" { // unless PassEnv has it
+		env = append(env, waitForSubagents+"="+strconv.Itoa(bloom.MaxTimeoutSec*1000))
+	}
 	// A worker's claude must not replace itself between two tasks.
 	return append(env, "DISABLE_AUTOUPDATER=1")
 }

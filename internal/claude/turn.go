@@ -61,9 +61,10 @@ type outcome struct {
 	unwatched  bool             // some was started by a version that does not report it
 }
 
-// unfinished reports whether background work that ends by itself is still running.
+// unfinished reports whether background work that ends by itself is still running, or the model
+// was not told of its end.
 func (o outcome) unfinished() bool {
-	return slices.ContainsFunc(o.background, func(b backgroundTask) bool { return !b.endless() })
+	return o.told || slices.ContainsFunc(o.background, func(b backgroundTask) bool { return !b.endless() })
 }
 
 // noConversation reports whether claude did not know the session to resume.

@@ -74,7 +74,7 @@ func byEvidence(o outcome) verdict {
 		return noResult(o)
 	}
 	if isSuccess(o.result) && o.unfinished() {
-		return failed(bloom.ClassIncomplete, "claude ended while a subagent in the background was still running")
+		return failed(bloom.ClassIncomplete, "claude ended without the result of its work in the background")
 	}
 	if isSuccess(o.result) {
 		return failed(bloom.ClassCrashed, exitText(o.exit)+" after a result that read like a success"+evidence(o))

@@ -149,7 +149,7 @@ func (w *watcher) system(m message) {
 			}
 		})
 	case "task_notification":
-		w.note(func(o *outcome) { o.told = true })
+		w.note(func(o *outcome) { o.told = o.told || !w.stopping })
 	case "status": // a request to the model, which has all notifications until now
 		w.note(func(o *outcome) { o.told = false })
 	case "informational":
