@@ -87,7 +87,6 @@ type facts struct {
 	failed    []bloom.Task
 	completed []bloom.Task
 	dead      []bloom.Task
-	released  []bloom.Audit
 	displaced int64    // artifacts and contexts
 	overQuota []string // workers
 	keys      []bloom.APIKey
@@ -125,10 +124,6 @@ func (s *Service) facts(ctx context.Context, now time.Time) (f facts, err error)
 			if slices.ContainsFunc(f.failed, refusedCredentials) { // see completedSince
 				f.completed, _, err = s.store.Tasks(ctx, bloom.TaskQuery{Status: bloom.TaskCompleted, Page: page})
 			}
-			return err
-		},
-		func() (err error) {
-			f.released, _, err = s.store.Audit(ctx, bloom.AuditQuery{Action: bloom.ActionTaskReleased, Page: page})
 			return err
 		},
 		func() (err error) {

@@ -1,10 +1,8 @@
 package dispatch
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -72,7 +70,7 @@ func (f *facts) ofWorkers() (found []bloom.Problem) {
 
 // ofCredentials returns what the model provider limits or refuses.
 func (f *facts) ofCredentials() (found []bloom.Problem) {
-	if limited := f.limitedUntil(); len(limited) > 0 {
+	if limited := f.pausedFor(bloom.ClassRateLimited); len(limited) > 0 {
 		names := slices.Sorted(maps.Keys(limited))
 		until := slices.Max(slices.Collect(maps.Values(limited)))
 		found = append(found, bloom.Problem{Code: bloom.ProblemLimited, Severity: bloom.SeverityWarning, Link: "/workers", Count: int64(len(names)), Names: bounded20(names), Until: until,
@@ -136,23 +134,6 @@ func (f *facts) pausedFor(class bloom.ErrorClass) map[string]int64 {
 	for _, w := range f.workers {
 		if w.Status == bloom.WorkerOnline && w.Pause != nil && w.Pause.Class == class {
 			until[w.ID] = w.Pause.Until
-		}
-	}
-	return until
-}
-
-// limitedUntil returns, for each worker that released tasks because of a rate limit,
-// when that ends, in Unix milliseconds. A release has its reason only as text, such
-// as "rate_limited" or "the model's provider rate-limits this worker".
-func (f *facts) limitedUntil() map[string]int64 {
-	until := f.pausedFor(bloom.ClassRateLimited)
-	for _, a := range f.released {
-		var data struct {
-			RunAt int64 `json:"run_at"`
-		}
-		_, reason, _ := strings.Cut(a.Detail, ": ")
-		if json.Unmarshal(a.Data, &data) == nil && data.RunAt > f.now && strings.Contains(strings.ToLower(reason), "limit") {
-			until[a.Actor] = max(until[a.Actor], data.RunAt)
 		}
 	}
 	return until

@@ -110,8 +110,9 @@ func TestAMisspeltRestrictionChangesNothing(t *testing.T) {
 		t.Errorf("%+v", now)
 	}
 	// What clients of the earlier implementation send is ignored.
-	r.call(200, nil, "POST", "/llm-tasks/"+one.ID+"/dispatch", `{"lease_id":"x","worker":{"url":"http://x"}}`)
 	r.call(201, nil, "POST", "/workers", `{"name":"w","capabilities":{"claude_cli":true,"python":true}}`)
+	r.call(200, nil, "POST", "/workers/w/claim", `{"instance_id":"i"}`)
+	r.call(200, nil, "POST", "/llm-tasks/"+one.ID+"/dispatch", `{"lease_id":"x","worker":{"url":"http://x"}}`)
 	r.call(200, nil, "POST", "/llm-tasks/"+two.ID+"/requeue", `{}`)
 	lease := r.lease(one.ID).Lease
 	r.call(200, nil, "POST", "/llm-tasks/"+one.ID+"/complete", `{"lease_id":"`+lease.ID+`","status":"success","output":"","metrics":{"duration_ms":1,"energy":2}}`)

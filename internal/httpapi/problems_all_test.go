@@ -94,11 +94,7 @@ var scenes = map[string]scene{
 		r.call(201, nil, "POST", "/workers", `{"name":"w1","capabilities":{"claude_cli":true},"agent_version":"1.0"}`)
 	}},
 	bloom.ProblemLimited: {provoke: func(r *fixture) {
-		r.worker("w1", 1)
-		task := r.task("")
-		l := r.lease(task.ID)
-		r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/release",
-			`{"lease_id":"`+l.Lease.ID+`","reason":"rate_limited","not_before":`+itoa(bloom.Millis(r.clock.Now().Add(time.Hour)))+`}`)
+		r.call(201, nil, "POST", "/workers", `{"name":"w1","pause":{"until":`+itoa(bloom.Millis(r.clock.Now().Add(time.Hour)))+`,"class":"rate_limited","reason":"slow down"}}`)
 	}},
 	bloom.ProblemRefused: {provoke: func(r *fixture) {
 		r.worker("w1", 1)
@@ -182,7 +178,7 @@ func TestEachProblemIsFound(t *testing.T) {
 		t.Fatalf("there are scenes for %v, and codes %v", known, declared)
 	}
 	// Side effects that a scene cannot avoid.
-	with := map[string][]string{bloom.ProblemWaitDrained: {bloom.ProblemDrained}, bloom.ProblemLimited: {bloom.ProblemDelayed}}
+	with := map[string][]string{bloom.ProblemWaitDrained: {bloom.ProblemDrained}}
 	for code, s := range scenes {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()

@@ -155,3 +155,20 @@ func TestADelayedReleaseIsNotACredentialProblem(t *testing.T) {
 		t.Errorf("found %v", got)
 	}
 }
+
+func TestAReleaseThatMentionsALimitIsNoRateLimit(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.worker("w1", 1)
+	task := r.task("")
+	l := r.lease(task.ID)
+	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/release",
+		`{"lease_id":"`+l.Lease.ID+`","reason":"the disk has reached its limit","not_before":`+itoa(bloom.Millis(r.clock.Now().Add(time.Hour)))+`}`)
+	var found bloom.Problems
+	r.call(200, &found, "GET", "/problems", "")
+	for _, p := range found.Problems {
+		if p.Code == bloom.ProblemLimited {
+			t.Errorf("%+v", p)
+		}
+	}
+}
