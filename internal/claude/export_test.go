@@ -3,6 +3,7 @@ package claude
 import (
 	"cmp"
 	"context"
+	"slices"
 	"log/slog"
 	"sync"
 	"time"
@@ -112,3 +113,23 @@ func KnownTool(name string) bool { _, known := toolRules[name]; return known }
 
 // Isolation are the settings that every process gets.
 const Isolation = isolation
+
+// Reuses returns how many of the turns, given by their contexts, find the process of their
+// context, if room processes are kept.
+func Reuses(turns []string, room int) (n int) {
+	var e eviction
+	var idle []string
+	for _, contextID := range turns {
+		if i := slices.Index(idle, contextID); i >= 0 {
+			n++
+			idle = slices.Delete(idle, i, i+1)
+		}
+		idle = append(idle, contextID)
+		e.used(contextID, room)
+		if len(idle) > room {
+			i := e.victim(len(idle))
+			idle = slices.Delete(idle, i, i+1)
+		}
+	}
+	return n
+}

@@ -46,6 +46,7 @@ type pool struct {
 
 	mu       sync.Mutex
 	idle     []*warmProcess // least recently used first
+	eviction eviction
 	spare    *warmProcess
 	refused  string // the key with which a spare process could not be claimed
 	watching bool
@@ -112,8 +113,8 @@ func (p *pool) take(ctx context.Context, contextID, sessionID, key, spareKey str
 	return found, kind
 }
 
-// put keeps the process for the context's next task, or stops it. If there are too many,
-// the least recently used one is stopped.
+// put keeps the process for the context's next task, or stops it. If there are too many, one
+// is stopped.
 func (p *pool) put(l *warmProcess) {
 	why := l.replaceReason(p.limits)
 	p.mu.Lock()
@@ -127,6 +128,7 @@ func (p *pool) put(l *warmProcess) {
 		return
 	}
 	p.idle = append(p.idle, l)
+	p.eviction.used(l.contextID, max(1, p.max-p.spares()))
 	l.idle = time.AfterFunc(p.limits.idle, func() { p.drop(l) })
 	p.mu.Unlock()
 	p.shrink()
@@ -142,11 +144,11 @@ func (p *pool) shrink() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.idle)+p.spares() > p.max && len(p.idle) > 0 {
-		p.endOldest()
+		p.endIdle(p.eviction.victim(len(p.idle)))
 	}
 	if p.memoryLow() {
 		if len(p.idle) > 0 {
-			p.endOldest()
+			p.endIdle(0)
 		} else if p.spare != nil {
 			p.stopLocked(p.spare)
 			p.spare = nil
@@ -158,9 +160,9 @@ func (p *pool) shrink() {
 	}
 }
 
-func (p *pool) endOldest() {
-	p.stopLocked(p.idle[0])
-	p.idle = p.idle[1:]
+func (p *pool) endIdle(i int) {
+	p.stopLocked(p.idle[i])
+	p.idle = slices.Delete(p.idle, i, i+1)
 }
 
 // watch calls shrink after a while.
