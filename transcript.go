@@ -28,6 +28,7 @@ type Transcript struct {
 	// Workspace is the context's working folder, nil when none was saved. SessionID is empty when
 	// there is only a workspace.
 	Workspace *Snapshot `json:"workspace,omitempty"`
+	UpdatedAt int64     `json:"-"` // Unix milliseconds
 }
 
 // Bounds of a snapshot of a working folder.

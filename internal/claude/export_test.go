@@ -3,8 +3,8 @@ package claude
 import (
 	"cmp"
 	"context"
-	"slices"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 

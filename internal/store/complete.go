@@ -52,7 +52,7 @@ func (u *Unit) complete(r bloom.CompleteRequest) (none bloom.Completed, err erro
 	if err := u.addUsage(t, o.Result.Metrics); err != nil {
 		return none, err
 	}
-	if err := u.saveConversation(t, r); err != nil {
+	if err := u.saveConversation(t, l.Lease, r); err != nil {
 		return none, err
 	}
 	task, err := u.withText(t)

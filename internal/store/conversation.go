@@ -10,7 +10,7 @@ import (
 // working folder. A change that does not follow from the stored version is discarded:
 // another task of the context has ended meanwhile. So is one whose uploads are or may
 // be gone.
-func (u *Unit) saveConversation(t *Task, r bloom.CompleteRequest) error {
+func (u *Unit) saveConversation(t *Task, l bloom.Lease, r bloom.CompleteRequest) error {
 	c := r.Completion
 	if !c.ChangesContext() {
 		return nil
@@ -25,7 +25,9 @@ func (u *Unit) saveConversation(t *Task, r bloom.CompleteRequest) error {
 	}
 	updated := was
 	if c.Transcript != nil {
-		if now, ok := c.Transcript.Applied(updated); ok {
+		// A worker of an earlier version does not say what its whole transcript follows.
+		unknown := c.Transcript.Base == nil && c.Transcript.After == "" && was != nil && was.SessionID != "" && was.UpdatedAt > l.StartedAt
+		if now, ok := c.Transcript.Applied(updated); ok && !unknown {
 			updated = &now
 		} else {
 			u.refuse(t, bloom.EventTranscript, "this turn is not part of the context's conversation: another task of it ended meanwhile", c.Transcript.Parts)
@@ -89,6 +91,9 @@ func (u *Unit) setTranscript(contextID string, t *bloom.Transcript) {
 	}
 	if u.rows.Transcripts[contextID] == nil {
 		u.c.NewTranscripts.Add(contextID)
+	}
+	if t != nil {
+		t.UpdatedAt = u.Now
 	}
 	u.c.Transcripts[contextID] = t
 }

@@ -94,10 +94,10 @@ func contextFields(x *bloom.Context) []any {
 	return []any{&x.ID, &x.Tasks, &x.Unfinished, &x.Tokens, (*nanos)(&x.CostUSD), &x.WorkerID, &x.CreatedAt, &x.LastUsedAt, &x.UpdatedAt, &x.SessionID, &x.Size, &x.Workspace}
 }
 
-const transcriptColumns = `x.context_id, x.session_id, x.size, x.sha256, x.parts, x.workspace`
+const transcriptColumns = `x.context_id, x.session_id, x.size, x.sha256, x.parts, x.workspace, x.updated_at`
 
 func transcriptFields(t *bloom.ContextTranscript) []any {
-	return []any{&t.ContextID, &t.SessionID, &t.Size, &t.SHA256, &object{&t.Parts}, (*snapshot)(&t.Transcript)}
+	return []any{&t.ContextID, &t.SessionID, &t.Size, &t.SHA256, &object{&t.Parts}, (*snapshot)(&t.Transcript), &t.UpdatedAt}
 }
 
 const keyColumns = `x.id, x.name, x.role, x.worker_id, x.digest, x.created_at, x.created_by, x.expires_at, x.last_used_at, x.revoked_at`

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -35,12 +36,20 @@ var movedContextTests = map[string]func(*harness){
 		}
 		x := h.context("talk")
 		same(h, "session and size", deref(x.SessionID)+fmt.Sprint(x.Size), "s20")
+		late := h.create(inContext("talk"))
+		lease := h.lease(late.ID, "w")
+		h.advance(time.Second)
 		turn("", bloom.TranscriptUpdate{Size: 6, SHA256: "six", Base: new("twenty"), Parts: part("file:e")})
+		r := success(late.ID, lease.ID, "done")
+		r.ContextID, r.Completion.Transcript = "talk", &bloom.TranscriptUpdate{SessionID: "old", Size: 7, SHA256: "seven", Parts: part("file:late")}
+		h.complete(r)
+		same(h, "one without a base that began before the last turn was completed says so", slices.Contains(h.eventTypes(late.ID), bloom.EventTranscript), true)
+		h.advance(time.Second)
 		turn("", bloom.TranscriptUpdate{Size: 5, SHA256: "five", Parts: part("file:d")}) // of a worker that sends no base
 		in, err := h.s.TranscriptIn(h.ctx, bloom.TranscriptFolder("talk"))
 		h.ok(err)
 		same(h, "in its folder", in.SHA256, "five")
-		same(h, "removed", h.toDelete(), "[file:c file:whole after  file:whole after ten file:a file:b file:e]")
+		same(h, "removed", h.toDelete(), "[file:c file:whole after  file:whole after ten file:a file:b file:late file:e]")
 	},
 	"completions determine the working folder": func(h *harness) {
 		h.worker("w", 4)
