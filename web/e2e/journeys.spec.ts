@@ -281,7 +281,7 @@ test('a key is created, shown once and revoked', async ({ page }) => {
     await page.goto(`${own.url}/settings`)
     await page.getByLabel('Key').fill(admin)
     await page.getByRole('button', { name: 'Sign in' }).click()
-    await expect(page.getByText('No keys yet')).toBeVisible()
+    await expect(page.getByText('No keys created here yet')).toBeVisible()
     await page.getByRole('button', { name: 'New key' }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByLabel('Name', { exact: true }).fill('pi in the attic')

@@ -72,7 +72,7 @@ test('a worker dies in a run: the timeline says why, and another goes on', async
     await own.startWorker('second')
     await expect(page.getByText('Session started')).toHaveCount(2)
     await page.getByRole('tab', { name: 'Timeline' }).click()
-    await expect(page.getByRole('listitem').filter({ hasText: 'lease 1 · first' }).last()).toContainText(
+    await expect(page.getByRole('listitem').filter({ hasText: 'run 1 · first' }).last()).toContainText(
       'The lease expired',
     )
     await expect(page.getByRole('listitem').filter({ hasText: 'lease 2 · second' }).last()).toContainText('Running')

@@ -30,7 +30,6 @@ const groups = [
     name: 'fleet',
     items: [
       { to: '/workers', name: 'workers', icon: Server },
-      { to: '/leases', name: 'leases', icon: KeyRound },
       { to: '/membridge', name: 'membridge', icon: Brain },
     ],
   },
@@ -39,6 +38,7 @@ const groups = [
     items: [
       { to: '/artifacts', name: 'artifacts', icon: Boxes },
       { to: '/audit', name: 'audit', icon: ScrollText },
+      { to: '/leases', name: 'leases', icon: KeyRound },
     ],
   },
 ] as const

@@ -18,10 +18,10 @@ const pages = [
   { to: '/tasks', name: 'tasks' },
   { to: '/contexts', name: 'contexts' },
   { to: '/workers', name: 'workers' },
-  { to: '/leases', name: 'leases' },
   { to: '/membridge', name: 'membridge' },
   { to: '/artifacts', name: 'artifacts' },
   { to: '/audit', name: 'audit' },
+  { to: '/leases', name: 'leases' },
   { to: '/settings', name: 'settings' },
 ] as const
 

@@ -68,8 +68,8 @@ function formatsOf(language: string) {
       if (size < 3) return relative.format(0, 'second') // clocks differ, and now is a second old
       if (size < 60) return relative.format(s, 'second')
       if (size < 3600) return relative.format(Math.trunc(s / 60), 'minute')
-      if (size < 86_400) return relative.format(Math.trunc(s / 3600), 'hour')
-      if (size < 2_592_000) return relative.format(Math.trunc(s / 86_400), 'day')
+      if (size < 86_400) return relative.format(Math.round(s / 3600), 'hour')
+      if (size < 2_592_000) return relative.format(Math.round(s / 86_400), 'day')
       return date({ dateStyle: 'medium' }).format(at)
     },
   }

@@ -143,6 +143,7 @@ const behind: Record<Change['kind'], readonly (readonly string[])[]> = {
   task: [recentTasks.queryKey, keys.stats, keys.workers, keys.leases, keys.contexts, keys.artifacts, keys.audit],
   events: [],
   worker: [keys.workers, keys.stats, keys.audit],
+  access: [keys.apiKeys, session.queryKey, keys.audit],
   settings: [keys.config, keys.health, keys.membridge, keys.audit],
   missed: [],
 }
@@ -198,7 +199,7 @@ export function refreshOnChanges(client: QueryClient) {
     // A list that is not shown is read again when it is: those that are follow by themselves.
     if (change.kind === 'task')
       void client.invalidateQueries({ queryKey: taskLists, type: 'inactive', refetchType: 'none' })
-    for (const key of behind[change.kind]) touch(key)
+    for (const key of behind[change.kind] ?? []) touch(key) // a newer server may name others
     if (change.kind === 'task' && change.task_id) touch(keys.task(change.task_id))
   })
 }

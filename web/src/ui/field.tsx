@@ -1,5 +1,6 @@
 import { ChevronDown } from 'lucide-react'
-import { type ComponentProps, type ReactNode, useId } from 'react'
+import { type ComponentProps, type FormEvent, type ReactNode, useId, useState } from 'react'
+import { useTranslation } from 'react-i18next'
 import { cn } from '@/lib/cn'
 
 const box =
@@ -51,17 +52,27 @@ export function Field({
   }) => ReactNode
   className?: string
 }) {
+  const { t } = useTranslation()
   const id = useId()
-  const note = error || hint ? `${id}-note` : undefined
+  const [invalid, setInvalid] = useState<'missing' | 'unfit'>()
+  const wrong = (invalid && t(`ui.${invalid}`)) || error
+  const note = wrong || hint ? `${id}-note` : undefined
+  // The browser would say it in its own language, and in a bubble.
+  const say = (event: FormEvent<HTMLElement>) => {
+    const control = event.target as HTMLInputElement
+    event.preventDefault()
+    setInvalid(control.validity.valueMissing ? 'missing' : 'unfit')
+    if (control.form?.querySelector('input:invalid, textarea:invalid, select:invalid') === control) control.focus()
+  }
   return (
-    <div className={cn('min-w-0', className)}>
+    <div className={cn('min-w-0', className)} onInvalid={say} onInput={() => setInvalid(undefined)}>
       <label htmlFor={id} className="mb-1 block text-[13px] font-medium">
         {label}
       </label>
-      {children({ id, 'aria-describedby': note, 'aria-invalid': error ? true : undefined })}
+      {children({ id, 'aria-describedby': note, 'aria-invalid': wrong ? true : undefined })}
       {note && (
-        <p id={note} className={cn('mt-1.5 text-xs', error ? 'text-bad' : 'text-ink-3')}>
-          {error || hint}
+        <p id={note} className={cn('mt-1.5 text-xs', wrong ? 'text-bad' : 'text-ink-3')}>
+          {invalid === 'unfit' && hint ? hint : wrong || hint}
         </p>
       )}
     </div>

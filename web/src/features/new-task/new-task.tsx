@@ -30,13 +30,13 @@ export default function NewTask() {
       {from ? (
         <Loaded query={source}>{(task) => task && <Form key={task.id} first={draftOf(task)} />}</Loaded>
       ) : (
-        <>
+        <div className={context_id && 'grid items-start gap-6 *:min-w-0 xl:grid-cols-[minmax(0,1fr)_26rem]'}>
           {context_id && <SoFar contextId={context_id} answers={answers} />}
           <Form
             key={`${context_id} ${agent_slug}`}
             first={{ ...emptyDraft(), contextId: context_id ?? '', agent: agent_slug ?? 'assistant' }}
           />
-        </>
+        </div>
       )}
     </Page>
   )

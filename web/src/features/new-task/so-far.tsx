@@ -21,7 +21,7 @@ export function SoFar({ contextId, answers }: { contextId: string; answers: stri
   })
   if (!tasks?.length) return null
   return (
-    <section aria-label={t('newTask.soFar')} className="mb-5">
+    <section aria-label={t('newTask.soFar')} className="xl:order-last">
       <header className="mb-2 flex items-baseline justify-between gap-3">
         <h2 className="font-medium">{t('newTask.soFar')}</h2>
         <Link
@@ -32,7 +32,7 @@ export function SoFar({ contextId, answers }: { contextId: string; answers: stri
           {t('newTask.wholeContext')}
         </Link>
       </header>
-      <ScrollBox label={t('newTask.soFar')} className="flex max-h-96 flex-col-reverse overflow-y-auto">
+      <ScrollBox label={t('newTask.soFar')} className="flex max-h-96 flex-col-reverse overflow-y-auto xl:max-h-[70dvh]">
         <Turns tasks={[...tasks].reverse()} />
       </ScrollBox>
       {answers && <Question taskId={answers} />}

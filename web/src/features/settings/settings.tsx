@@ -25,11 +25,15 @@ export default function Settings() {
   const admin = useManagesKeys()
   const membridge = useMembridge()
   return (
-    <Page title={t('settings.title')} narrow>
-      <div className="space-y-5">
+    <Page title={t('settings.title')}>
+      <div className="grid items-start gap-5 *:min-w-0 xl:grid-cols-2">
         {admin !== false && membridge && <Connection />}
         <Server />
-        {admin && <ApiKeys />}
+        {admin && (
+          <div className="xl:col-span-2">
+            <ApiKeys />
+          </div>
+        )}
         <Appearance />
         <Notifications />
       </div>

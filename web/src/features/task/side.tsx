@@ -79,7 +79,6 @@ export function Side({
               </Link>
             </Fact>
           )}
-          <Fact name={t('task.attempts')}>{t('task.attemptOf', { n: task.attempts, max: task.max_attempts })}</Fact>
           <Fact name={t('task.created')}>
             <Ago at={task.created_at} />
           </Fact>
@@ -87,6 +86,9 @@ export function Side({
             <Fact name={t('task.runAt')}>
               <Ago at={task.run_at} />
             </Fact>
+          )}
+          {task.attempts > 1 && (
+            <Fact name={t('task.attempts')}>{t('task.attemptOf', { n: task.attempts, max: task.max_attempts })}</Fact>
           )}
           <Fact name={t('task.limit')}>{format.duration(task.policy.timeout_sec * 1000)}</Fact>
           {task.policy.budget > 0 && (

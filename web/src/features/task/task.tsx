@@ -34,7 +34,7 @@ export default function TaskPage() {
 }
 
 const tab =
-  'h-9 border-b-2 border-transparent px-1 text-[13px] font-medium text-ink-2 hover:text-ink data-[state=active]:border-accent data-[state=active]:text-ink'
+  'h-9 shrink-0 border-b-2 border-transparent px-1 text-[13px] whitespace-nowrap max-sm:px-0 max-sm:text-xs font-medium text-ink-2 hover:text-ink data-[state=active]:border-accent data-[state=active]:text-ink'
 
 function Found({ task }: { task: Task }) {
   const { t } = useTranslation()
@@ -86,7 +86,7 @@ function Found({ task }: { task: Task }) {
             <WhyItFailed task={task} message={result?.error_message} />
           )}
           <Tabs.Root value={view} onValueChange={show}>
-            <Tabs.List aria-label={t('task.views')} className="mb-4 flex gap-5 overflow-x-auto border-b">
+            <Tabs.List aria-label={t('task.views')} className="mb-4 flex gap-5 overflow-x-auto border-b max-sm:gap-3">
               <Tabs.Trigger value="run" className={tab}>
                 {t('task.tab.run')}
               </Tabs.Trigger>

@@ -24,7 +24,6 @@ const cells: Record<string, string> = {
   agent_slug: 'w-32 max-lg:hidden',
   context_id: 'w-36 max-xl:hidden',
   worker_id: 'w-32 max-lg:hidden',
-  attempts: 'w-24 max-xl:hidden',
   created_at: 'w-28 max-sm:hidden',
   id: 'w-28 max-md:hidden',
 }
@@ -65,6 +64,7 @@ export function TaskTable({
                 {c.row.original.snippet ? <Snippet snippet={c.row.original.snippet} /> : c.getValue().slice(0, 300)}
               </Link>
               <Later task={c.row.original} />
+              <Again task={c.row.original} />
               <Cause task={c.row.original} />
             </span>
             <span className="block truncate text-2xs text-ink-3 sm:hidden">
@@ -81,15 +81,6 @@ export function TaskTable({
       column.accessor('worker_id', {
         header: t('tasks.worker'),
         cell: (c) => c.getValue() ?? <span aria-hidden>–</span>,
-      }),
-      column.accessor('attempts', {
-        header: t('tasks.attempts'),
-        // A task that waits after attempts that failed is told from one that has just begun to wait.
-        cell: (c) => (
-          <span className={cn(c.row.original.status === 'queued' && c.getValue() > 0 && 'font-medium text-warn')}>
-            {`${c.getValue()}/${c.row.original.max_attempts}`}
-          </span>
-        ),
       }),
       column.accessor('created_at', { header: t('tasks.created'), cell: (c) => <Ago at={c.getValue()} /> }),
       column.accessor('id', { header: t('tasks.id'), cell: (c) => <Id id={c.getValue()} className="text-ink-3" /> }),
@@ -196,7 +187,7 @@ export function TaskTable({
         {after > 0 && <tr aria-hidden style={{ height: after }} />}
         {loadingMore && (
           <tr>
-            <td colSpan={9} className="px-3 py-2.5 text-xs text-ink-3">
+            <td colSpan={8} className="px-3 py-2.5 text-xs text-ink-3">
               {t('ui.loading')}
             </td>
           </tr>
@@ -218,6 +209,18 @@ function Later({ task }: { task: Task }) {
         {t('tasks.starts', { when: format.relative(task.run_at, now) })}
       </span>
     </Tip>
+  )
+}
+
+/** That it was tried before, which one attempt is not worth saying. */
+function Again({ task }: { task: Task }) {
+  const { t } = useTranslation()
+  const waits = task.status === 'queued'
+  if (waits ? task.attempts === 0 : task.attempts < 2) return null
+  return (
+    <span className={cn('shrink-0 text-xs whitespace-nowrap max-sm:hidden', waits ? 'text-warn' : 'text-ink-3')}>
+      {t('tasks.tried', { count: task.attempts })}
+    </span>
   )
 }
 

@@ -19,7 +19,7 @@ export function AddWorker() {
       {onlyHere && <OnlyHere />}
       {privateCA && <p className="text-xs text-ink-3">{t('workers.privateCAHint')}</p>}
       {named && <p className="text-[13px] text-ink-2">{t('workers.named')}</p>}
-      {keyed && !onlyHere && <Install command={install} onKey={setBound} />}
+      {keyed && <Install command={install} onKey={setBound} />}
       <section>
         <h3 className="mb-1 text-[13px] font-medium">{onlyHere ? t('workers.here') : t('workers.foreground')}</h3>
         <Command text={worker(bound)} />
