@@ -17,9 +17,9 @@ import (
 const (
 	eventBytes  = 128 << 20 // of events at once
 	eventRate   = 512 << 10 // a second
-	uploadBytes = 16 << 30  // of parts and files at once
-	uploadRate  = 4 << 20
-	releases    = 256 // at once; each is entries of the audit
+	uploadKiB   = 16 << 20  // of parts and files at once
+	uploadRate  = 4 << 10   // KiB a second
+	releases    = 256       // at once; each is entries of the audit
 	releaseRate = 1
 	maxQuotas   = 4096 // callers of which each quota keeps the state
 )
@@ -42,7 +42,7 @@ type quotas struct {
 }
 
 func newQuotas() *quotas {
-	return &quotas{events: newQuota("events", eventRate, eventBytes), uploads: newQuota("uploads", uploadRate, uploadBytes),
+	return &quotas{events: newQuota("events", eventRate, eventBytes), uploads: newQuota("uploads", uploadRate, uploadKiB),
 		releases: newQuota("releases", releaseRate, releases), reached: map[string]time.Time{}}
 }
 
@@ -132,7 +132,7 @@ func (s *Service) takeUpload(ctx context.Context, taskID, leaseID string, n int6
 			return errDiskReserve
 		}
 	}
-	return s.take(ctx, s.quotas.uploads, leaseID, n, s.holderOf(ctx, taskID, leaseID))
+	return s.take(ctx, s.quotas.uploads, leaseID, n>>10+1, s.holderOf(ctx, taskID, leaseID))
 }
 
 // holderOf returns a function that reads the worker of a lease, "" if that fails.
