@@ -26,7 +26,7 @@ func TestWrongUsageExitsWithTwo(t *testing.T) {
 		"unknown flag":                  {nil, []string{"stats", "--fast"}, "--fast"},
 		"a time that is too short":      {nil, []string{"stats", "--since=1s"}, "--since must be between 1m and"},
 		"empty prompt":                  {nil, []string{"task", "run", " "}, "the value is empty"},
-		"timeout too long":              {nil, []string{"task", "submit", "x", "--timeout=2h"}, "between 1s and 1h"},
+		"timeout too long":              {nil, []string{"task", "submit", "x", "--timeout=25h"}, "between 1s and 24h"},
 		"address that is none":          {nil, []string{"stats", "--url=localhost"}, "is not a URL"},
 		"named config file missing":     {nil, []string{"--config=/nowhere", "stats"}, "no such file"},
 		"config file without a name":    {map[string]string{"BLOOM_CONFIG": ""}, []string{"stats"}, "BLOOM_CONFIG) is set but empty"},

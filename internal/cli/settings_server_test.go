@@ -16,12 +16,14 @@ import (
 
 func serverScenes() map[string]scene {
 	return map[string]scene{
-		"address and port": {roles: servers, sets: []set{
-			{"--listen", "127.0.0.3:1", func(s *stage) {
-				if !strings.HasPrefix(s.url(), "http://127.0.0.3:") {
+		"address": {roles: servers, sets: []set{
+			{"--listen", "127.0.0.3:{port}", func(s *stage) {
+				if s.url() != s.values.Replace("http://127.0.0.3:{port}") {
 					s.Error(s.url())
 				}
 			}},
+		}},
+		"port": {roles: servers, sets: []set{
 			{"--port", "{port}", func(s *stage) {
 				if !strings.HasSuffix(s.url(), s.values.Replace(":{port}")) {
 					s.Error(s.url())

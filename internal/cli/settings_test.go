@@ -97,9 +97,12 @@ func (s *stage) defaults(sc scene) []string {
 	}
 	return slices.DeleteFunc(all[s.role], func(arg string) bool {
 		name, _, _ := strings.Cut(arg, "=")
-		return slices.ContainsFunc(sc.sets, func(one set) bool { return one.flag == name || name == "--api-key" && one.flag == "--key-file" })
+		return slices.ContainsFunc(sc.sets, func(one set) bool { return one.flag == name || strings.Contains(replaces[name], one.flag+" ") })
 	})
 }
+
+// replaces has the settings that replace a default of the tests, or that it would override.
+var replaces = map[string]string{"--api-key": "--key-file ", "--listen": "--host --port ", "--membridge-listen": "--membridge-host --membridge-port "}
 
 const (
 	serverKey = "an-unusual-admin-key"
