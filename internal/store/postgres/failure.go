@@ -80,7 +80,10 @@ func isTaken(err error) bool {
 // explain returns an error whose message says what an operator should do.
 func explain(err error) *bloom.Error {
 	var pg *pgconn.PgError
+	var ours *bloom.Error
 	switch {
+	case errors.As(err, &ours):
+		return ours
 	case errors.Is(err, store.ErrConflict):
 		return unavailable("The database is busy; try again shortly", err)
 	case errors.Is(err, store.ErrUnknown), errors.Is(err, store.ErrUnreachable):
