@@ -58,8 +58,21 @@ func budget(t *testing.T, h *harness) {
 
 func notLoggedIn(t *testing.T, h *harness) {
 	h.script("anonymous", standin.Sequence(standin.Reply{Text: "should not be asked"}))
-	o := h.await(t, h.submit(t, at("anonymous", spec("anonymous"))).ID)
-	o.failed(bloom.ClassAuth)
+	task := h.submit(t, at("anonymous", spec("anonymous")))
+	h.untilEvent(t, task.ID, bloom.EventReleased)
+	for task.WaitingFor == nil || task.WaitingFor.Reason != bloom.WaitPaused {
+		var err error
+		if task, err = h.api.Task(t.Context(), task.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if task.Attempts > 1 || !strings.Contains(task.WaitingFor.Sentence, "not logged in") { // 1 while it is tried again
+		t.Errorf("task = %s, want it to wait for the login", bloom.MustJSON(task))
+	}
+	if _, err := h.api.Cancel(t.Context(), task.ID); err != nil {
+		t.Fatal(err)
+	}
+	h.await(t, task.ID)
 	if n := len(h.asked("scenario anonymous;")); n != 0 {
 		t.Errorf("the model was asked %d times", n)
 	}
@@ -71,7 +84,6 @@ func refusals(t *testing.T, h *harness) {
 		class bloom.ErrorClass
 	}{
 		"400": {standin.Error(400, "invalid_request_error", "no such field"), bloom.ClassInvalidInput},
-		"401": {standin.Error(401, "authentication_error", "invalid x-api-key"), bloom.ClassAuth},
 		"529": {standin.Error(529, "overloaded_error", "overloaded"), bloom.ClassProviderError},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,6 +93,18 @@ func refusals(t *testing.T, h *harness) {
 			h.script("refusal "+name, standin.Sequence(test.reply))
 			h.await(t, h.submit(t, at("main", spec("refusal "+name))).ID).failed(test.class)
 		})
+	}
+}
+
+// refusedKey: a task waits, without using up an attempt, until the key is accepted again.
+func refusedKey(t *testing.T, h *harness) {
+	refusal := standin.Error(401, "authentication_error", "invalid x-api-key")
+	refusal.Header = map[string]string{"x-should-retry": "false"}
+	h.script("refused key", standin.Sequence(refusal, standin.Reply{Text: "at last"}))
+	o := h.await(t, h.submit(t, at("main", spec("refused key"))).ID)
+	o.succeeded("at last")
+	if o.task.Attempts != 1 || o.task.Epoch != 2 {
+		t.Errorf("task = %s, want attempt 1 in epoch 2", bloom.MustJSON(o.task.TaskState))
 	}
 }
 

@@ -32,6 +32,7 @@ func TestTasks(t *testing.T) {
 		"budget":             budget,
 		"not logged in":      notLoggedIn,
 		"the API refuses":    refusals,
+		"the key is refused": refusedKey,
 		"rate limited":       rateLimited,
 		"claude is missing":  missing,
 		"hostile prompt":     hostile,
