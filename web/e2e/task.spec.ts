@@ -75,7 +75,7 @@ test('a worker dies in a run: the timeline says why, and another goes on', async
     await expect(page.getByRole('listitem').filter({ hasText: 'run 1 · first' }).last()).toContainText(
       'The lease expired',
     )
-    await expect(page.getByRole('listitem').filter({ hasText: 'lease 2 · second' }).last()).toContainText('Running')
+    await expect(page.getByRole('listitem').filter({ hasText: 'run 2 · second' }).last()).toContainText('Running')
     await page.getByRole('button', { name: 'Cancel the task' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Cancel the task' }).click()
     expect(await own.ended(id)).toBe('cancelled')
