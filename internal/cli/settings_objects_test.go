@@ -29,7 +29,7 @@ func stores(bucket string) func(*stage) {
 	return func(s *stage) {
 		task := s.heldTask()
 		s.wants(200, "POST", s.url()+"/api/runtime/llm-tasks/"+task+"/complete", `{"status":"success","output":"kept"}`)
-		if _, text := s.call("GET", s.url()+"/api/runtime/artifacts?task_id="+task, ""); !strings.Contains(text, `"url":"minio://`+bucket+`/artifacts/`) {
+		if _, text := s.call("GET", s.url()+"/api/runtime/artifacts?task_id="+task, ""); !strings.Contains(text, `"url":"minio://`+bucket+`/installations/`) {
 			s.Error(text)
 		}
 	}
