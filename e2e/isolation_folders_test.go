@@ -92,6 +92,7 @@ func TestAContextDoesNotReadClaudesMemoryOfAnother(t *testing.T) {
 			}
 			project := regexp.MustCompile(`[^A-Za-z0-9]`).ReplaceAllString(filepath.Join(workdir, "work-main"), "-")
 			file(t, filepath.Join(h.configDir("main"), "projects", project, "memory", "MEMORY.md"), "- The word is tangerine.\n")
+			file(t, filepath.Join(workdir, "work-main", ".claude", "settings.json"), `{"env":{"CLAUDE_CODE_DISABLE_AUTO_MEMORY":""}}`)
 			h.work(workerOptions{name: "main", args: []string{"--warm", warm}}).says("registered")
 			h.await(t, h.submit(t, bloom.TaskSpec{ContextID: "other", AgentSlug: "nobody", Prompt: "who am I?"}).ID).succeeded("noted")
 			for _, r := range h.asked("who am I?") {

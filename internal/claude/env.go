@@ -60,10 +60,6 @@ func (c Config) environment() []string {
 	if c.project != "" && lookup(env, "CLAUDE_PROJECT_ID") == "" {
 		env = append(env, "CLAUDE_PROJECT_ID="+c.project)
 	}
-	if !slices.Contains(c.PassEnv, "CLAUDE_CODE_DISABLE_AUTO_MEMORY") {
-		// claude's memory belongs to a folder: one context's words would reach the next.
-		env = append(env, "CLAUDE_CODE_DISABLE_AUTO_MEMORY=1")
-	}
 	env = append(env, "CLAUDE_CODE_MAX_RETRIES="+strconv.Itoa(c.MaxRetries))
 	if lookup(env, waitForSubagents) == "" { // unless PassEnv has it
 		env = append(env, waitForSubagents+"="+strconv.Itoa(bloom.MaxTimeoutSec*1000))

@@ -112,7 +112,7 @@ func DeniedTools() (denied []string) {
 func KnownTool(name string) bool { _, known := toolRules[name]; return known }
 
 // Isolation are the settings that every process gets.
-const Isolation = isolation
+var Isolation = Config{}.isolation()
 
 // Reuses returns how many of the turns, given by their contexts, find the process of their
 // context, if room processes are kept.
