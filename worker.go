@@ -91,7 +91,7 @@ type Worker struct {
 type Pause struct {
 	Until  int64      `json:"until" minimum:"1" doc:"When it takes a task again, Unix milliseconds"`
 	Class  ErrorClass `json:"class" enum:"auth,rate_limited" doc:"auth: its credentials are refused or missing; rate_limited: they are limited"`
-	Reason string     `json:"reason" maxLength:"1024" doc:"For people"`
+	Reason string     `json:"reason" minLength:"1" maxLength:"1024" doc:"For people"`
 }
 
 // Claims reports whether the worker's own process is in contact with the runtime. An agent that

@@ -81,7 +81,7 @@ func TestNullsAreAccepted(t *testing.T) {
 	var task bloom.Task
 	a := r.call(201, &task, "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"p","policy":null,"labels":null,
 		"context_hints":null,"desired_format":null,"max_attempts":null,"run_at":null,"idempotency_key":null}`)
-	if task.Policy.TimeoutSec != 120 || task.MaxAttempts != 3 || task.IdempotencyKey != nil {
+	if task.Policy.TimeoutSec != bloom.DefaultTimeoutSec || task.MaxAttempts != 3 || task.IdempotencyKey != nil {
 		t.Fatalf("nulls did not mean the defaults: %s", a.body)
 	}
 	for _, never := range []string{"$schema", `"labels":null`, `"context_hints":null`} {

@@ -114,7 +114,7 @@ func TestObjectsAreNamedByTheServerAlone(t *testing.T) {
 	}
 	large := strings.Repeat("o", bloom.InlineContentLimit+1)
 	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/complete", string(bloom.MustJSON(bloom.Completion{LeaseID: lease, Status: "success", Output: &large})))
-	ours := regexp.MustCompile(`^artifacts/` + task.ID + `/[0-9a-f-]+$`)
+	ours := regexp.MustCompile(`^\d{8}/artifacts/` + task.ID + `/[0-9a-f-]+$`)
 	found := 0
 	must(t, filepath.WalkDir(filepath.Join(r.dir, "artifacts"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

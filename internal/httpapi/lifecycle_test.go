@@ -19,7 +19,7 @@ func TestATaskFromPostToResult(t *testing.T) {
 	r := newFixture(t)
 	r.worker("w1", 1)
 	task := r.task("")
-	if task.Status != bloom.TaskQueued || task.LeaseID != nil || task.Policy.TimeoutSec != 120 || task.MaxAttempts != 3 || task.DesiredFormat != "text" {
+	if task.Status != bloom.TaskQueued || task.LeaseID != nil || task.Policy.TimeoutSec != 1800 || task.MaxAttempts != 3 || task.DesiredFormat != "text" {
 		t.Fatalf("a new task is %+v", task)
 	}
 	l := r.lease(task.ID)
@@ -123,7 +123,7 @@ func TestFiftyPostsWithOneKeyMakeOneTask(t *testing.T) {
 	}
 	r.fails(409, "idempotency_mismatch", "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"other","idempotency_key":"once"}`)
 	// Defaults given explicitly or omitted make the same body.
-	r.call(201, nil, "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"p","idempotency_key":"once","max_attempts":3,"labels":null,"policy":{"timeout_sec":120}}`)
+	r.call(201, nil, "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"p","idempotency_key":"once","max_attempts":3,"labels":null,"policy":{"timeout_sec":1800}}`)
 	r.fails(400, "invalid_request", "POST", "/llm-tasks", `{"context_id":"c","agent_slug":"a","prompt":"p","idempotency_key":"one"}`, "Idempotency-Key", "two")
 }
 

@@ -168,7 +168,11 @@ func TestACompletionCountsWithoutUploadsThatAreGone(t *testing.T) {
 					Workspace:  &bloom.WorkspaceUpdate{Size: int64(len(whole)), SHA256: whole, After: after, Parts: []bloom.TranscriptPart{put("/workspace")}}}))
 				r.clock.by.Add(int64(late))
 				if gone {
-					must(t, os.RemoveAll(filepath.Join(r.dir, "artifacts", "transcripts")))
+					days, err := filepath.Glob(filepath.Join(r.dir, "artifacts", "*", "transcripts"))
+					must(t, err)
+					for _, day := range days {
+						must(t, os.RemoveAll(day))
+					}
 				}
 				if expired {
 					if did, err := r.store.Reap(t.Context(), 10); err != nil || did.Requeued != 1 {

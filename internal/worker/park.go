@@ -64,10 +64,14 @@ func (w *Worker) park(j *job, until time.Time, run bloom.Run) {
 	} else if run.Release != nil {
 		reason = run.Release.Reason
 	}
+	reason = cmp.Or(reason, "its credentials are limited")
 	j.sender.emit("parked", map[string]any{
 		"message": "this worker takes no new tasks until " + until.UTC().Format(time.RFC3339), "until": bloom.Millis(until), "reason": reason,
 	})
-	class := cmp.Or(run.Completion.ErrorClass, bloom.ClassRateLimited)
+	class := bloom.ClassRateLimited
+	if run.Completion.ErrorClass == bloom.ClassAuth {
+		class = bloom.ClassAuth
+	}
 	w.mu.Lock()
 	if until.After(w.parked()) {
 		w.pausing = &bloom.Pause{Until: bloom.Millis(until), Class: class, Reason: strings.ToValidUTF8(reason[:min(len(reason), maxPauseReason)], "")}
