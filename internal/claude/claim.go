@@ -88,16 +88,20 @@ func (l *warmProcess) claim(ctx context.Context, workdir string) error {
 // also prints notices about its interface. It requires l.mu.
 func (l *warmProcess) unclaimedLine(line []byte) {
 	var m struct {
-		Type     string
+		Type     string `json:"type"`
+		Subtype  string `json:"subtype"`
 		Response struct {
-			Subtype, Error string
-			Response       struct{ Status string }
-		}
+			Subtype  string `json:"subtype"`
+			Error    string `json:"error"`
+			Response struct {
+				Status string `json:"status"`
+			} `json:"response"`
+		} `json:"response"`
 	}
 	switch err := json.Unmarshal(line, &m); {
 	case err == nil && m.Type == "system":
 	case err != nil || m.Type != "control_response":
-		l.rejectOutOfTurn(message{Type: m.Type})
+		l.rejectOutOfTurn(message{Type: m.Type, Subtype: m.Subtype})
 	case m.Response.Subtype == "success" && m.Response.Response.Status == "ok":
 		l.unclaimed.Store(false)
 		l.answer <- nil

@@ -73,7 +73,7 @@ const firstExtraFile = 3
 
 // descriptorOf names the variables with which claude reads a credential from a file descriptor.
 // Every command that a task runs inherits the environment, and can read it in /proc.
-var descriptorOf = map[string]string{
+var descriptorOf = map[string]string{ //nolint:gosec // names, not values
 	"ANTHROPIC_API_KEY":       "CLAUDE_CODE_API_KEY_FILE_DESCRIPTOR",
 	"CLAUDE_CODE_OAUTH_TOKEN": "CLAUDE_CODE_OAUTH_TOKEN_FILE_DESCRIPTOR",
 }

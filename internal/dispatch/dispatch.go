@@ -23,12 +23,11 @@ func (s *Service) Dispatch(ctx context.Context, r bloom.LeaseRequest) (bloom.Tas
 	case t.Status == bloom.TaskRunning:
 		return t, nil
 	case t.WorkerID != nil:
-		_, err := s.claiming(ctx, *t.WorkerID)
-		return t, err
+		return t, s.claiming(ctx, *t.WorkerID)
 	case r.WorkerID == "":
 		return t, s.claimable(ctx, t)
 	}
-	if _, err := s.claiming(ctx, r.WorkerID); err != nil {
+	if err := s.claiming(ctx, r.WorkerID); err != nil {
 		return t, err
 	}
 	lease, _, err := s.Lease(ctx, r)
@@ -36,20 +35,20 @@ func (s *Service) Dispatch(ctx context.Context, r bloom.LeaseRequest) (bloom.Tas
 	return t, err
 }
 
-// claiming returns a worker that claims tasks, or why it does not.
-func (s *Service) claiming(ctx context.Context, id string) (bloom.Worker, error) {
+// claiming returns an error unless the worker claims tasks.
+func (s *Service) claiming(ctx context.Context, id string) error {
 	workers, err := s.store.Workers(ctx)
 	if err != nil {
-		return bloom.Worker{}, err
+		return err
 	}
 	i := slices.IndexFunc(workers, func(w bloom.Worker) bool { return w.ID == id })
 	switch {
 	case i < 0:
-		return bloom.Worker{}, bloom.ErrWorkerNotFound
+		return bloom.ErrWorkerNotFound
 	case !workers[i].Claims():
-		return workers[i], cannotRun("Worker " + id + " does not claim tasks: run bloom worker on it; an agent that only membridge knows runs none")
+		return cannotRun("Worker " + id + " does not claim tasks: run bloom worker on it; an agent that only membridge knows runs none")
 	}
-	return workers[i], nil
+	return nil
 }
 
 // claimable returns an error unless a worker that claims tasks will take the task by itself, perhaps
