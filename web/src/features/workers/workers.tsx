@@ -125,7 +125,10 @@ function WorkerCard({ worker, server, tasks }: { worker: Worker; server: string;
           {worker.pause && (
             <Fact name={t('workers.paused')}>
               <span className="text-bad">
-                {t('workers.pausedUntil', { when: format.dateTime(worker.pause.until), reason: say(worker.pause.reason) })}
+                {t('workers.pausedUntil', {
+                  when: format.dateTime(worker.pause.until),
+                  reason: say(worker.pause.reason),
+                })}
               </span>
             </Fact>
           )}
