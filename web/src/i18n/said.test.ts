@@ -79,7 +79,7 @@ const composed = [
   'Cancelled; alpine-1 stopped reporting',
   'Contact again',
   'Undrained',
-  'Too many requests: the limit for this address is 20 a minute; try again later',
+  'Too many requests: the limit for attempts to sign in from this address is 20 a minute; try again later',
   "this turn is not part of the context's conversation: its completion came too late",
   "this turn is not part of the context's conversation: its upload is missing in the server's storage",
   "what this task made of the context's working folder is not kept: its completion came too late",
@@ -88,7 +88,7 @@ const composed = [
 
 /** Parts that never come alone, and the words of membridge's that are not ours to know. */
 const parts =
-  /^(some \d+ of \d+ tasks with some|(Invalid request|The request is invalid): some|The time series is not available: some|The body is not valid JSON \(near byte some|The body is larger than the some|The queue is full: some|Too many requests: the limit for some|.* in X-MEMBRIDGE-TOKEN.*|must be some|this turn is not part of .*: some|what this task made of .*: some)$/
+  /^(some \d+ of \d+ tasks with some|(Invalid request|The request is invalid): some|The time series is not available: some|The body is not valid JSON \(near byte some|The body is larger than the some|The queue is full: some|Too many requests: the limit for some|Too many some|Unknown some|.* in X-MEMBRIDGE-TOKEN.*|must be some|this turn is not part of .*: some|what this task made of .*: some)$/
 
 /** Where what a worker says of a task is written. */
 const workerSource = ['internal/claude', 'internal/worker']
@@ -135,7 +135,7 @@ function workerSentences(): string[] {
     /\bplainReason\(([^\n]+?)\)\)?$/gm,
     /\b(?:releaseLease\(got|release\(k\.lease), ([^\n]+?), /g,
     /^(?:const )?\t?(?:stateFailedReason|notLoggedIn|contextTooLong) *= ([^\n]+)$/gm,
-    /^\t?(?:errHintPath|errBinary|errTooMany|errSilent|errProtocol) *= errors\.New\(([^\n]+)\)$/gm,
+    /^\t?(?:errHintPath|errBinary|errTooMany|errSilent|errProtocol|errToolOffered|errToolUsed) *= errors\.New\(([^\n]+)\)$/gm,
     /skippedHint\{\w+, ("[^\n]+")\}/g,
     /case errors\.Is\(err, [\w.]+\):\n\t+return ([^\n]+)$/gm,
   ]
@@ -228,6 +228,8 @@ describe('what the server says', () => {
     )
     expect(say("Task status is 'running', expected 'queued'")).toContain('«Виконується»')
     expect(say('Failed on alpine-1 (timeout)')).toBe('Помилка на alpine-1 (Час вичерпано)')
+    for (const whose of found(/\ball\.(?:New|Over)\([^\n]*"([^"]+)", c\./g))
+      expect(say(`Too many requests: the limit for ${whose} is 20 a minute; try again later`)).not.toContain(whose)
     expect(say('worker key pi in the attic')).toBe('Ключ pi in the attic (Виконавець)')
     expect(say('Invalid request: prompt must not be empty')).toBe('Запит неправильний: prompt не може бути порожнім')
     for (const [english, text] of Object.entries({ ...server.earlier, ...server.sentences })) {
@@ -238,7 +240,7 @@ describe('what the server says', () => {
 
   it('leaves what it does not know as it is, with what its code stands for', async () => {
     await setLanguage('uk', false)
-    expect(say('What a person wrote')).toBe('What a person wrote')
+    for (const text of ['What a person wrote', 'Unknown error', 'Too many cooks']) expect(say(text)).toBe(text)
     expect(sayError(new ApiError('Of the future', 409, 'conflict'))).toBe(
       'Теперішній стан цього не дозволяє: Of the future',
     )

@@ -87,7 +87,7 @@ function wordOf(name: string, value: string): string {
   }[name]
   if (key) return i18next.exists(key) ? i18next.t(key as 'ui.status.queued') : value
   if (name === 'words') return value.replaceAll("' or '", '», «')
-  return name === 'said' ? say(value) : value
+  return name === 'said' || name === 'whose' ? say(value) : value
 }
 
 /** What a refusal says: its sentence, or what its code stands for where that is all that is known. */
