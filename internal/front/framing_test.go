@@ -153,3 +153,33 @@ func dial(t *testing.T, l net.Listener) net.Conn {
 	}
 	return conn
 }
+
+// TestARefusalDoesNotWaitForTheBody sends less of a body than announced to a handler that does not
+// read it: the response arrives, and the connection ends.
+func TestARefusalDoesNotWaitForTheBody(t *testing.T) {
+	t.Parallel()
+	for name, head := range map[string]string{"length": "Content-Length: 100\r\n\r\nx", "chunked": "Transfer-Encoding: chunked\r\n\r\n5\r\nx"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := listen(t)
+			open(t, front.Config{Listener: l}).Handle(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusUnauthorized)
+			}))
+			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if err := conn.SetDeadline(time.Now().Add(limit)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\n"+head); err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(conn)
+			if err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 401 ") {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+	}
+}

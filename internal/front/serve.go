@@ -9,6 +9,10 @@ import (
 	"time"
 )
 
+// restTimeout is how long net/http may wait for the rest of a body that the handler did not read,
+// which it does before it sends a short response.
+const restTimeout = 2 * time.Second
+
 // serve responds when there is no handler, or the server is draining.
 func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
 	if r.TLS != nil {
@@ -30,6 +34,9 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	(*h).ServeHTTP(w, r)
+	if r.ContentLength != 0 {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(restTimeout))
+	}
 }
 
 // counted wraps h and counts active requests per connection.
