@@ -47,6 +47,10 @@ func (s *Service) Matching(ctx context.Context, op Bulk, m bloom.TasksMatching) 
 	if m.DryRun {
 		most = bloom.MaxTasksCounted
 	}
+	list := s.store.Tasks
+	if m.Text != "" {
+		list = s.searchOnce
+	}
 	for range bulkPages {
 		if at >= len(statuses) {
 			return ids, "", nil
@@ -57,7 +61,7 @@ func (s *Service) Matching(ctx context.Context, op Bulk, m bloom.TasksMatching) 
 		q := bloom.TaskQuery{Status: statuses[at], ContextID: m.ContextID, AgentSlug: m.AgentSlug, WorkerID: m.WorkerID, Error: m.Error, Text: m.Text,
 			Page: bloom.Page{Limit: min(most-len(ids), bloom.MaxPageSize), TextBytes: 1, Cursor: cursor}}
 		var tasks []bloom.Task
-		if tasks, cursor, err = s.store.Tasks(ctx, q); err != nil {
+		if tasks, cursor, err = list(ctx, q); err != nil {
 			return nil, "", err
 		}
 		for _, t := range tasks {

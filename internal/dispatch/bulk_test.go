@@ -1,0 +1,53 @@
+package dispatch_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
+)
+
+// searched is a real store that runs a function during each search.
+type searched struct {
+	bloom.Store
+	during func(context.Context)
+}
+
+func (s *searched) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
+	if q.Text != "" {
+		s.during(ctx)
+	}
+	return s.Store.Tasks(ctx, q)
+}
+
+func TestABulkOperationSearchesInTurnAndForALimitedTime(t *testing.T) {
+	t.Parallel()
+	store := &searched{}
+	service, _ := open(t, func(c *dispatch.Config) { store.Store, c.Store = c.Store, store })
+	var running, searches atomic.Int64
+	store.during = func(ctx context.Context) {
+		defer running.Add(-1)
+		if running.Add(1) > 1 {
+			t.Error("two searches of one caller run at once")
+			return
+		}
+		searches.Add(1)
+		if _, limited := ctx.Deadline(); !limited {
+			t.Error("a search has no time limit")
+		}
+		soon, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		defer cancel()
+		if _, _, err := service.Tasks(soon, bloom.TaskQuery{Text: "a", Page: bloom.Page{Limit: 1}}); err == nil {
+			t.Error("another search did not wait")
+		}
+	}
+	if _, _, err := service.Matching(t.Context(), dispatch.BulkCancel, bloom.TasksMatching{Text: `"a a" "a a a"`, DryRun: true}); err != nil {
+		t.Fatal(err)
+	}
+	if searches.Load() == 0 {
+		t.Error("nothing was searched")
+	}
+}
