@@ -72,6 +72,8 @@ type turnMessage struct {
 	Model   string          `json:"model"`
 	Content json.RawMessage `json:"content"` // a string or blocks
 	Usage   *usage          `json:"usage"`
+	// StopReason is set in messages that were not streamed.
+	StopReason string `json:"stop_reason"`
 }
 
 // synthetic reports whether the message is claude's own text, not the model's.
@@ -94,6 +96,9 @@ type streamEvent struct {
 	Message *turnMessage `json:"message"`
 	UUID    string       `json:"uuid"` // as in the session's file
 	Usage   *usage       `json:"usage"`
+	Delta   struct {
+		StopReason string `json:"stop_reason"`
+	} `json:"delta"`
 }
 
 type usage struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -142,7 +143,11 @@ func (t *taskRun) conclude(out outcome) verdict {
 		t.emit.warn("background_work", "work that claude had started in the background was still running at the end and was stopped")
 	}
 	t.warnOfDenials(out)
-	return verdictOf(out)
+	v := verdictOf(out)
+	if out.earlier != "" && strings.HasPrefix(v.output, out.earlier) {
+		t.emit.warn("answer_in_parts", "the answer was cut off by the maximum output or a broken stream, and continued; the output joins its parts, and may repeat or lack something where they meet")
+	}
+	return v
 }
 
 // warnOfDenials warns about each denied tool that the stream did not report, and when every

@@ -49,7 +49,8 @@ type outcome struct {
 	retry     *message     // the last api_retry
 	limit     *rateLimit   // the last rate_limit_event
 	worked    bool         // claude has begun to answer
-	lastText  string       // the last text that it wrote
+	earlier   string       // the parts of its answer that the last one continues
+	lastText  string       // the last text that it wrote, with the earlier parts
 	blocked   bool         // a hook ended the turn
 	toolUses  int          // number of tools that claude tried to use
 	denied    []string     // tools that the stream reported as denied

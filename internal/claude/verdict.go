@@ -39,6 +39,9 @@ func verdictOf(o outcome) verdict {
 	v := classify(o)
 	if o.result != nil && o.result.Result != nil {
 		v.output = *o.result.Result
+		if !o.result.IsError { // else it is claude's error message
+			v.output = o.earlier + v.output
+		}
 	}
 	if v.class == bloom.ClassIncomplete && o.lastText != "" && (v.output == "" || o.result.IsError) {
 		v.output = o.lastText // instead of nothing, or of claude's error message

@@ -27,6 +27,7 @@ type watcher struct {
 	seen       outcome
 	stderrTail tail
 	unreadable int
+	answer     continuedAnswer
 	forbidden  map[string]string // calls of tools that no task may use: names by id
 }
 
@@ -66,6 +67,8 @@ func (w *watcher) line(line []byte) {
 		return
 	}
 	w.count(m)
+	w.answer.observe(m)
+	w.seen.earlier = w.answer.earlier
 	switch m.Type {
 	case "system":
 		w.system(m)
@@ -233,7 +236,7 @@ func (w *watcher) note(change func(*outcome)) {
 func (w *watcher) noteTools(m message) {
 	for _, b := range m.Message.blocks() {
 		if b.Type == "text" && m.Type == "assistant" && m.Parent == "" && !m.Message.synthetic() {
-			w.seen.lastText = b.Text
+			w.seen.lastText = w.seen.earlier + b.Text
 		}
 		if name := w.forbidden[b.ToolUseID]; b.Type == "tool_result" && name != "" && !b.IsError {
 			w.stop(fmt.Errorf("%w: %s", errToolUsed, name))
