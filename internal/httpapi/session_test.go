@@ -1,6 +1,9 @@
 package httpapi_test
 
 import (
+	"bufio"
+	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -101,6 +104,26 @@ func TestSigningInIsSlowed(t *testing.T) {
 	}
 	r.fails(429, "rate_limited", "POST", "/session", `{"key":"not-a-key-0123456789"}`)
 	r.call(200, nil, "POST", "/session", `{"key":"`+adminKey+`"}`)
+	for range httpapi.DefaultLimits.Address {
+		r.do("GET", "/api/runtime/stats", "")
+	}
+	r.limited("address", "GET", "/api/runtime/stats")
+	r.call(200, nil, "POST", "/session", `{"key":"`+adminKey+`"}`)
+}
+
+func TestASignInDoesNotWaitForItsBody(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.url, "http://"))
+	must(t, err)
+	defer conn.Close()
+	must(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	_, err = io.WriteString(conn, "POST /api/runtime/session HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+	must(t, err)
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "HTTP/1.1 400 ") {
+		t.Errorf("%q, %v", line, err)
+	}
 }
 
 func TestTheCookieOfATLSSessionIsTheHostsAlone(t *testing.T) {
