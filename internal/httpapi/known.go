@@ -94,7 +94,7 @@ func (s *Server) strictly(rt route, c *call, known []string) error {
 	if err := knownParameters(c.r, known); err != nil {
 		return err
 	}
-	if rt.method == http.MethodPost && rt.body == nil && !rt.lines {
+	if (rt.method == http.MethodPost || rt.method == http.MethodDelete) && rt.body == nil && !rt.lines {
 		return s.noFields(c)
 	}
 	return nil
