@@ -2,27 +2,10 @@ package claude
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
 )
-
-// noMemory switches off claude's memory, which belongs to a folder: one context's words would
-// reach the next.
-const noMemory = "CLAUDE_CODE_DISABLE_AUTO_MEMORY"
-
-// isolation returns settings that a repository's own settings do not override. Messages of other
-// sessions are refused, which those of one user could otherwise send, and no scheduled
-// prompts are run, which any task could leave in its folder. There is no memory, unless PassEnv
-// leaves it to the operator.
-func (c Config) isolation() string {
-	env := map[string]string{"CLAUDE_CODE_DISABLE_CRON": "1"}
-	if !slices.Contains(c.PassEnv, noMemory) {
-		env[noMemory] = "1"
-	}
-	return string(bloom.MustJSON(map[string]any{"crossSessionInbound": "refuse", "env": env}))
-}
 
 // baseArgs returns claude's options for every task. Values that come from outside are
 // joined with =, so that none is taken for an option.

@@ -111,8 +111,8 @@ func DeniedTools() (denied []string) {
 
 func KnownTool(name string) bool { _, known := toolRules[name]; return known }
 
-// Isolation are the settings that every process gets.
-var Isolation = Config{}.isolation()
+// Isolation returns the settings that every process gets.
+func Isolation(c Config) string { return c.isolation() }
 
 // Reuses returns how many of the turns, given by their contexts, find the process of their
 // context, if room processes are kept.

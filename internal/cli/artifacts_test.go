@@ -82,7 +82,7 @@ func TestArtifactsAreMovedAndVerifiedByCommand(t *testing.T) {
 	}
 	defer b.Close()
 	key := func(a bloom.Artifact) string { return strings.TrimPrefix(*a.URL, "minio://"+bucket.Bucket+"/") }
-	orphan := filepath.Join(dir, "artifacts", "artifacts", all[2].TaskID, "forgotten")
+	orphan := filepath.Join(dir, "artifacts", filepath.Dir(filepath.FromSlash(key(all[2]))), "forgotten")
 	for _, c := range []struct {
 		name string
 		do   func() error

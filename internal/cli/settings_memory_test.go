@@ -130,7 +130,7 @@ func TestEveryVariableOfTheStorageTakesEffect(t *testing.T) {
 				delete(p.env, env[i])
 			}
 		}
-		got := p.run("memory", "push")
+		got := p.run("memory", "push", "--project", "garden")
 		mu.Lock()
 		defer mu.Unlock()
 		return strings.Join(asked, "\n") + got.err

@@ -1,0 +1,60 @@
+package claude
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// noMemory switches off claude's memory, which belongs to a folder: one context's words would
+// reach the next.
+const noMemory = "CLAUDE_CODE_DISABLE_AUTO_MEMORY"
+
+// routes name the variables that decide where claude sends the model's credential.
+var routes = []string{
+	"ANTHROPIC_BASE_URL", "ANTHROPIC_BEDROCK_BASE_URL", "ANTHROPIC_VERTEX_BASE_URL", "ANTHROPIC_FOUNDRY_BASE_URL",
+	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+	"NODE_EXTRA_CA_CERTS", "NODE_TLS_REJECT_UNAUTHORIZED",
+}
+
+// isolation returns settings that a folder's own settings do not override. Messages of other
+// sessions are refused, which those of one user could otherwise send, and no scheduled
+// prompts are run, which any task could leave in its folder. The model's credential goes where the
+// operator sends it. There is no memory, unless PassEnv leaves it to the operator.
+func (c Config) isolation() string {
+	env := map[string]string{"CLAUDE_CODE_DISABLE_CRON": "1"}
+	if !slices.Contains(c.PassEnv, noMemory) {
+		env[noMemory] = "1"
+	}
+	own, inherited := c.userEnv(), c.environment()
+	for _, name := range routes {
+		value, set := own[name]
+		if !set {
+			value = lookup(inherited, name)
+		}
+		if !strings.Contains(value, "@") { // a password is not for the command line, which everyone can read
+			env[name] = value
+		}
+	}
+	return string(bloom.MustJSON(map[string]any{"crossSessionInbound": "refuse", "env": env}))
+}
+
+// userEnv returns the variables of the operator's own settings of claude, which win over the
+// environment.
+func (c Config) userEnv() map[string]string {
+	if len(c.SettingSources) > 0 && !slices.Contains(c.SettingSources, "user") {
+		return nil
+	}
+	var settings struct {
+		Env map[string]string `json:"env"`
+	}
+	raw, err := os.ReadFile(filepath.Join(c.configDir(), "settings.json"))
+	if err != nil || json.Unmarshal(raw, &settings) != nil {
+		return nil // claude says what is wrong with it
+	}
+	return settings.Env
+}
