@@ -26,9 +26,20 @@ type contentQuery struct {
 // (RFC 9110). If the content turns out to differ from what was recorded, the
 // connection is cut, so that nobody takes it for complete.
 func (s *Server) artifactContent(ctx context.Context, c *call, in *contentQuery) (*huma.StreamResponse, error) {
+	if err := s.countStream(c); err != nil {
+		return nil, err
+	}
+	if err := s.reserve(ctx, c, bloom.InlineContentLimit); err != nil {
+		return nil, err
+	}
 	a, err := s.svc.Artifact(ctx, in.ID)
 	if err != nil {
 		return nil, err
+	}
+	if a.Content == nil {
+		c.answered(0) // it is not in memory
+	} else {
+		c.answered(len(*a.Content))
 	}
 	link := ""
 	if in.Redirect == "1" {
@@ -50,6 +61,9 @@ func (s *Server) serveContent(ctx context.Context, c *call, a bloom.Artifact) {
 		size: a.Size, sum: a.SHA256, hash: sha256.New()}
 	defer content.Close()
 	w := &heldHeader{w: c.w, to: s.paced(c.w)}
+	if a.Content != nil { // it is in memory meanwhile
+		w.to = steady(c.w)
+	}
 	h := w.Header()
 	h.Set("Content-Type", mediaOf(a))
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": a.FileName()}))
