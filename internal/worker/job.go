@@ -15,6 +15,8 @@ type job struct {
 	keeper *leaseKeeper
 	sender *eventSender
 	since  time.Time
+
+	refusedAgain bool // the task's credentials were refused before; set when the run has ended
 }
 
 // take handles a lease from a claim. Only the polling goroutine calls it.
@@ -88,7 +90,7 @@ func (w *Worker) work(j *job) {
 
 	k.log.Info("task begun", "context_id", k.task.ContextID, "agent", k.task.AgentSlug, "attempt", k.task.Attempts)
 	run := w.runSafely(j)
-	w.noteCredentials(j, run)
+	w.noteCredentials(j, &run)
 	cause, lost := k.finish()
 	d := w.outcome(j, run, cause, lost).withRequest(k.task)
 	if d == nil {
@@ -165,7 +167,7 @@ func (w *Worker) outcome(j *job, run bloom.Run, cause error, lost bool) *deliver
 		if at := time.UnixMilli(notBefore); at.After(now) && run.Completion.ErrorClass != bloom.ClassInternal {
 			w.park(j, at, run)
 		}
-		return release(k.lease, run.Release.Reason, notBefore, now)
+		return release(k.lease, run.Release.Reason, max(notBefore, w.afterPause(j)), now)
 	case errors.Is(cause, bloom.ErrDraining):
 		return release(k.lease, "the worker is stopping", 0, now)
 	}

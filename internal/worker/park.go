@@ -15,19 +15,33 @@ const (
 	maxRefusal   = 30 * time.Minute
 )
 
+// refusedDelay is how long after the pause a refused task waits.
+const refusedDelay = 2 * time.Second
+
 // maxPauseReason limits the reason of a pause, in bytes: lists of workers contain it.
 const maxPauseReason = 300
 
-// noteCredentials parks the worker if a run's credentials were refused.
-func (w *Worker) noteCredentials(j *job, run bloom.Run) {
+// maxSuspects is how many refused tasks a worker remembers.
+const maxSuspects = 1000
+
+// noteCredentials parks the worker if a run's credentials were refused. If only this task is
+// refused, which another one since shows, its refusal is an outcome like any other: it would keep
+// the worker from all tasks.
+func (w *Worker) noteCredentials(j *job, run *bloom.Run) {
 	success := !run.Refused && run.Completion.Status == bloom.OutcomeSuccess
 	if success {
 		w.credentialsAccepted(j)
 	}
 	now := w.now()
 	w.mu.Lock()
+	if success {
+		w.acceptedAt = now
+	}
 	if success && j.since.After(w.refusedAt) {
 		w.refusals = 0
+	}
+	if run.Refused && w.suspect(j, now) {
+		run.Refused, run.Release, run.Completion.Retryable = false, nil, true
 	}
 	if !run.Refused || now.Before(w.parked()) { // parked: by a run beside this one
 		w.mu.Unlock()
@@ -37,7 +51,18 @@ func (w *Worker) noteCredentials(j *job, run bloom.Run) {
 	w.refusals++
 	w.refusedAt, w.limited = now, true
 	w.mu.Unlock()
-	w.park(j, now.Add(wait), run)
+	w.park(j, now.Add(wait), *run)
+}
+
+// suspect notes that a task was refused, and reports whether another one has succeeded since this
+// task was last refused. It requires w.mu.
+func (w *Worker) suspect(j *job, now time.Time) bool {
+	before, again := w.suspects[j.keeper.task.ID]
+	if len(w.suspects) >= maxSuspects || w.suspects == nil {
+		w.suspects = map[string]time.Time{}
+	}
+	w.suspects[j.keeper.task.ID], j.refusedAgain = now, again
+	return again && w.acceptedAt.After(before)
 }
 
 // credentialsAccepted lifts the limit to one task, because the model has answered a run that
@@ -79,6 +104,17 @@ func (w *Worker) park(j *job, until time.Time, run bloom.Run) {
 	w.mu.Unlock()
 	w.log.Warn("not claiming tasks for a while", "until", until.UTC().Format(time.RFC3339), "reason", reason)
 	w.interrupt() // the poll in flight asks for tasks
+}
+
+// afterPause returns when a task that was refused again may start, in Unix milliseconds: after the
+// pause, so that another task is the first to try. 0 for other tasks.
+func (w *Worker) afterPause(j *job) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !j.refusedAgain || w.pausing == nil {
+		return 0
+	}
+	return w.pausing.Until + refusedDelay.Milliseconds()
 }
 
 // parked returns until when the worker claims nothing. It requires w.mu.

@@ -119,6 +119,52 @@ type leap struct{ by atomic.Int64 }
 
 func (l *leap) Now() time.Time { return time.Now().Add(time.Duration(l.by.Load())) }
 
+// A task that is refused whenever it runs keeps neither the others from running nor the worker from
+// working: another task is tried first, and its success shows whose fault the refusals are.
+func TestATaskThatIsAlwaysRefusedDoesNotKeepTheOthersWaiting(t *testing.T) {
+	h, clock := newHarness(t), &leap{}
+	h.start(func(c *worker.Config) { c.Capabilities.MaxConcurrency, c.Clock = 1, clock })
+	bad, good := h.rt.Submit("bad", "do it"), h.rt.Submit("good", "do it")
+	for range 2 {
+		run := h.runner.next(t)
+		if run.task.ID != bad.ID {
+			t.Fatalf("task %s began, want the oldest", run.task.ID)
+		}
+		run.end <- refused()
+		h.until(bad.ID, bloom.TaskQueued)
+		clock.by.Add(int64(time.Minute))
+	}
+	run := h.runner.next(t)
+	if run.task.ID != good.ID {
+		t.Fatal("the task that was refused twice is tried once more before the other")
+	}
+	run.end <- success("done")
+	h.until(good.ID, bloom.TaskCompleted)
+}
+
+func TestARefusalOfOneTaskAloneCountsAsItsAttempt(t *testing.T) {
+	h, clock := newHarness(t), &leap{}
+	l := h.start(func(c *worker.Config) { c.Capabilities.MaxConcurrency, c.Clock = 2, clock })
+	h.rt.Submit("good", "do it")
+	good := h.runner.next(t)
+	bad := h.rt.Submit("bad", "do it")
+	h.runner.next(t).end <- refused()
+	h.until(bad.ID, bloom.TaskQueued)
+	good.end <- success("done")
+	h.until(good.task.ID, bloom.TaskCompleted)
+	clock.by.Add(int64(time.Minute))
+	h.runner.next(t).end <- refused()
+	for got := bad; got.Attempts == 0 || got.Status != bloom.TaskQueued; {
+		var err error
+		if got, err = h.api.Task(t.Context(), bad.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l.w.Status().ParkedUntil.After(clock.Now()) {
+		t.Error("the worker is parked because of one task")
+	}
+}
+
 // After a refusal the worker takes one task, and more only when that has succeeded.
 func TestARefusedWorkerTriesOneTask(t *testing.T) {
 	h, clock := newHarness(t), &leap{}

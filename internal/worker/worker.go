@@ -29,20 +29,22 @@ type Worker struct {
 	deliverCtx context.Context // of deliveries; outlives the runs
 	running    sync.WaitGroup  // jobs with their lease keepers and event senders
 
-	mu        sync.Mutex
-	jobs      map[string]*job // by lease
-	ended     chan struct{}   // closed and replaced when a job or a delivery has ended
-	pausing   *bloom.Pause    // claims nothing until its end; nil before the first one
-	refusals  int             // how often the credentials were refused since the last success
-	refusedAt time.Time       // of the last refusal
-	limited   bool            // takes one task at a time: no run shows yet that the credentials are accepted again
-	readyErr  error           // why no task can be run at present; nil when one can
-	stateErr  error           // why the state folder cannot be written; nil when it can
-	stop      bool            // the worker is stopping and claims nothing more
-	inPoll    *polling        // the poll in flight
-	stopSent  map[string]bool // leases whose job was already notified of its loss or cancellation
-	status    Status
-	failure   struct { // the last one that was logged
+	mu         sync.Mutex
+	jobs       map[string]*job      // by lease
+	ended      chan struct{}        // closed and replaced when a job or a delivery has ended
+	pausing    *bloom.Pause         // claims nothing until its end; nil before the first one
+	refusals   int                  // how often the credentials were refused since the last success
+	refusedAt  time.Time            // of the last refusal
+	suspects   map[string]time.Time // when tasks were last refused
+	acceptedAt time.Time            // when a run last succeeded
+	limited    bool                 // takes one task at a time: no run shows yet that the credentials are accepted again
+	readyErr   error                // why no task can be run at present; nil when one can
+	stateErr   error                // why the state folder cannot be written; nil when it can
+	stop       bool                 // the worker is stopping and claims nothing more
+	inPoll     *polling             // the poll in flight
+	stopSent   map[string]bool      // leases whose job was already notified of its loss or cancellation
+	status     Status
+	failure    struct { // the last one that was logged
 		reason string
 		logged time.Time
 	}
