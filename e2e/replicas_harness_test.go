@@ -170,6 +170,7 @@ func quickClaude(t *testing.T, runs string) string {
 		`case "$1" in --version) echo "2.1.197 (Claude Code)"; exit 0;; auth) echo '{"loggedIn":true,"authMethod":"api_key"}'; exit 0;; esac`,
 		`word=$(sed -n 's/.*say \(done-[0-9]*\);.*/\1/p' | tail -n 1)`,
 		`echo "$word" >>'` + runs + `'`,
+		`word=${word:-done}`,
 		`echo '{"type":"system","subtype":"init","session_id":"` + session + `","tools":[]}'`,
 		`echo '{"type":"result","subtype":"success","is_error":false,"result":"'"$word"'","session_id":"` + session +
 			`","num_turns":1,"duration_ms":5,"usage":{"input_tokens":1,"output_tokens":1}}'`,

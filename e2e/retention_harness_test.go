@@ -156,7 +156,7 @@ func (f *filler) ended(context string, n int) string {
 		f.check(err)
 		r.URL = &url
 		f.mu.Lock()
-		f.content[id] = filepath.Join(f.h.dir, "artifacts", filepath.FromSlash(key))
+		f.content[id] = filepath.Join(f.h.dir, "artifacts", filepath.FromSlash(strings.TrimPrefix(url, local.Scheme)))
 		f.mu.Unlock()
 	} else {
 		r.Content = &text

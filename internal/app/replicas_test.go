@@ -152,7 +152,7 @@ func TestARevocationHoldsOnAllReplicas(t *testing.T) {
 	}
 	b.refusedSoon("the session of a key", cookie, revoke("keys/"+browser.ID))
 
-	p.Claims = map[string]any{"email": "ann@example.org", "groups": []string{"staff"}}
+	p.Claims = map[string]any{"email": "ann@example.org", "email_verified": true, "groups": []string{"staff"}}
 	person := b.signIn()
 	for _, r := range []*replicaOf{a, b} {
 		r.wants(200, nil, "GET", "/api/runtime/stats", "", person)

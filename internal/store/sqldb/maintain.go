@@ -73,8 +73,9 @@ func (r *Reads) RemovedContent(ctx context.Context, after int64, limit int) ([]b
 
 // Forgotten lists contexts that were forgotten, numbered above after.
 func (r *Reads) Forgotten(ctx context.Context, after int64, limit int) ([]bloom.ForgottenContext, error) {
+	// Not EXISTS, for which PostgreSQL may read all contexts once.
 	return all(ctx, r, func(f *bloom.ForgottenContext) []any { return []any{&f.Seq, &f.ID, &f.At, &f.Used} },
-		`SELECT seq, context_id, at, EXISTS (SELECT 1 FROM contexts x WHERE x.id = context_id) FROM forgotten_contexts WHERE seq > $1 ORDER BY seq LIMIT CAST($2 AS BIGINT)`, after, bloom.Page{Limit: limit}.Size())
+		`SELECT seq, context_id, at, (SELECT x.id FROM contexts x WHERE x.id = context_id LIMIT 1) IS NOT NULL FROM forgotten_contexts WHERE seq > $1 ORDER BY seq LIMIT CAST($2 AS BIGINT)`, after, bloom.Page{Limit: limit}.Size())
 }
 
 // OldContexts lists contexts by their newest task.
