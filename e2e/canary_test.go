@@ -38,7 +38,7 @@ func TestNoSecretLeaks(t *testing.T) {
 	env := []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + otlp.URL, "OTEL_BSP_SCHEDULE_DELAY=50", "OTEL_EXPORTER_OTLP_HEADERS=authorization=" + canary("otlp"),
 		"MEMBRIDGE_ADMIN_KEY=" + canary("membridge"), "MEMBRIDGE_SERVER_URL=http://127.0.0.1:9"}
 	h.script("fails", func(standin.Request) standin.Reply {
-		return standin.Error(http.StatusBadRequest, "invalid_request_error", "invalid x-api-key")
+		return standin.Error(http.StatusBadRequest, "invalid_request_error", "malformed")
 	})
 	h.script("works", func(standin.Request) standin.Reply { return standin.Reply{Text: "done"} })
 	server := h.serveWith(append(storage, env...), "--log-level", "debug")

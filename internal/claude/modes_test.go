@@ -35,6 +35,7 @@ var everything = map[string]func(*testing.T){
 	"TestTheCannedDemonstrationWritesAFileAndIsLabelled":   TestTheCannedDemonstrationWritesAFileAndIsLabelled,
 	"TestASuccessWithEveryToolDeniedHasAWarning":           TestASuccessWithEveryToolDeniedHasAWarning,
 	"TestOnlyACompleteAnswerIsASuccess":                    TestOnlyACompleteAnswerIsASuccess,
+	"TestJSONThatWasCutOffNeedsNoRepair":                   TestJSONThatWasCutOffNeedsNoRepair,
 	"TestAHookDecidesTheOutcome":                           TestAHookDecidesTheOutcome,
 	"TestBackgroundWorkThatEndedWithTheTurnIsInTheOutcome": TestBackgroundWorkThatEndedWithTheTurnIsInTheOutcome,
 	"TestMentionsDoNotReachFilesOutsideTheWorkdir":         TestMentionsDoNotReachFilesOutsideTheWorkdir,

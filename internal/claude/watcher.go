@@ -75,7 +75,8 @@ func (w *watcher) line(line []byte) {
 	case "stream_event":
 		w.seen.worked = true
 	case "assistant", "user":
-		w.seen.worked = w.seen.worked || !m.Message.synthetic()
+		// Not "user" alone: claude prints that it was interrupted.
+		w.seen.worked = w.seen.worked || m.Type == "assistant" && !m.Message.synthetic()
 		w.noteTools(m)
 		if w.session.onMessage != nil && m.Type == "assistant" && m.Parent == "" {
 			w.session.onMessage(m.UUID)
