@@ -86,7 +86,7 @@ var rules = []struct {
 	{"internal/front", []string{"client", "internal"}, "what a server answers on knows nothing of what it serves"},
 	{"internal/service", []string{"client", "internal/app", "internal/worker", "internal/config"}, "services are set up without knowing the roles"},
 	{"internal/installer", []string{"client", "internal"}, "it serves files and knows nothing of tasks"},
-	{"internal/share", []string{"client", "internal"}, "whoever divides a capacity may stand on it"},
+	{"internal/share", []string{"client", "internal"}, "dividing a capacity needs no knowledge of what is divided"},
 	{"internal/durable", []string{"client", "internal"}, "whoever writes a file may stand on it"},
 	{"internal/workspace", []string{"client", "internal"}, "a folder knows no task"},
 	{"internal/config", append([]string{"internal/worker", "internal/claude"}, servers...), "settings are read before anything is built"},

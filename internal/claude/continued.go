@@ -6,7 +6,7 @@ type continuedAnswer struct {
 	earlier string // the parts before the present message
 	id      string // of the present message
 	text    string // of the present message
-	stop    string // its stop reason; empty until its end, so also if it broke off
+	stop    string // its stop reason; empty until its end, and if it broke off
 }
 
 func (a *continuedAnswer) observe(m message) {

@@ -330,7 +330,7 @@ func TestAllowingADeniedToolIsAWarning(t *testing.T) {
 	}
 }
 
-// A folder's settings would send the model's credential to whoever wrote them.
+// A folder's settings would send the model's credential to their author.
 func TestAFolderDoesNotChooseWhereTheCredentialGoes(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"ANTHROPIC_BASE_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY"} {
