@@ -72,7 +72,6 @@ var rules = []struct {
 	{"internal/store", []string{"internal/httpapi", "internal/worker", "internal/dispatch", "client"}, "stores, HTTP and worker never import one another"},
 	{"internal/store/sqlite", []string{"internal/store/postgres"}, "databases never import one another"},
 	{"internal/store/postgres", []string{"internal/store/sqlite"}, "databases never import one another"},
-	{"internal/store/sqldb", []string{"internal/store/sqlite", "internal/store/postgres"}, "what the databases share knows neither"},
 	{"internal/lifecycle", []string{"internal", "client"}, "rules stand on the vocabulary alone"},
 	{"internal/retry", []string{"client", "internal"}, "whoever tries again may stand on it"},
 	{"internal/schema", []string{"internal"}, "what the stores have in common knows none of them"},

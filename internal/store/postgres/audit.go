@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/store/sqldb"
+	"github.com/bloom-runtime/bloom/internal/store"
 )
 
 // beginner is a connection or a pool.
@@ -16,7 +16,7 @@ type beginner interface {
 }
 
 // snapshot runs fn in a read-only transaction with one snapshot.
-func snapshot(ctx context.Context, c beginner, fn func(sqldb.Conn) error) (err error) {
+func snapshot(ctx context.Context, c beginner, fn func(store.Conn) error) (err error) {
 	tx, err := c.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
 		return err
@@ -26,8 +26,8 @@ func snapshot(ctx context.Context, c beginner, fn func(sqldb.Conn) error) (err e
 }
 
 // Snapshot is like Run, with all queries of fn in one snapshot.
-func (d *database) Snapshot(ctx context.Context, fn func(sqldb.Conn) error) error {
-	return d.Run(ctx, func(sqldb.Conn) error { return snapshot(ctx, d.reads, fn) })
+func (d *database) Snapshot(ctx context.Context, fn func(store.Conn) error) error {
+	return d.Run(ctx, func(store.Conn) error { return snapshot(ctx, d.reads, fn) })
 }
 
 // Audit reads the audit of a database, even while servers use it. It must not be used
@@ -45,8 +45,8 @@ func OpenAudit(ctx context.Context, url string) (*Audit, error) {
 
 // AuditLinks is Store.AuditLinks.
 func (a *Audit) AuditLinks(ctx context.Context, after int64, limit int) (head bloom.ChainHead, prev bloom.ChainLink, links []bloom.ChainLink, err error) {
-	err = snapshot(ctx, a.c, func(c sqldb.Conn) (err error) {
-		head, prev, links, err = sqldb.ReadLinks(ctx, c, after, limit)
+	err = snapshot(ctx, a.c, func(c store.Conn) (err error) {
+		head, prev, links, err = store.ReadLinks(ctx, c, after, limit)
 		return err
 	})
 	return head, prev, links, err
@@ -54,8 +54,8 @@ func (a *Audit) AuditLinks(ctx context.Context, after int64, limit int) (head bl
 
 // AuditExport returns how far the audit was exported.
 func (a *Audit) AuditExport(ctx context.Context) (at bloom.AuditExport, err error) {
-	err = snapshot(ctx, a.c, func(c sqldb.Conn) (err error) {
-		at, err = sqldb.ReadExport(ctx, c)
+	err = snapshot(ctx, a.c, func(c store.Conn) (err error) {
+		at, err = store.ReadExport(ctx, c)
 		return err
 	})
 	return at, err

@@ -9,7 +9,6 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
-	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
 // gaps finds out which missing audit numbers will never be used, because their
@@ -28,7 +27,7 @@ type gaps struct {
 // settle reports whether the gaps below upto, the number of an existing entry, are
 // settled. Call it again until they are.
 func (g *gaps) settle(ctx context.Context, c *pgx.Conn, upto int64) (bool, error) {
-	locking, err := sqldb.Collect(ctx, reader{c}, sqldb.Self[string], `SELECT virtualtransaction FROM pg_locks WHERE locktype = 'relation' AND mode = 'RowExclusiveLock'
+	locking, err := store.Collect(ctx, reader{c}, store.Self[string], `SELECT virtualtransaction FROM pg_locks WHERE locktype = 'relation' AND mode = 'RowExclusiveLock'
 		AND relation = 'audit_logs'::regclass AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND pid <> pg_backend_pid()`)
 	if err != nil {
 		return false, err
@@ -68,7 +67,7 @@ func (g *gaps) run(after int64, entries []bloom.Audit) []bloom.Audit {
 // head.
 func (t *tx) chain(ctx context.Context, most int, rows *store.Rows) error {
 	c := &store.Chain{}
-	err := t.c.QueryRow(ctx, `SELECT seq, hash FROM audit_head FOR UPDATE SKIP LOCKED`).Scan(&c.Head.Seq, (*sqldb.Hash)(&c.Head.Hash))
+	err := t.c.QueryRow(ctx, `SELECT seq, hash FROM audit_head FOR UPDATE SKIP LOCKED`).Scan(&c.Head.Seq, (*store.Hash)(&c.Head.Hash))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
@@ -92,5 +91,5 @@ func (t *tx) chain(ctx context.Context, most int, rows *store.Rows) error {
 }
 
 func (t *tx) unsealed(ctx context.Context, after int64, most int) ([]bloom.Audit, error) {
-	return sqldb.Collect(ctx, reader{t.c}, sqldb.AuditFields, `SELECT `+sqldb.AuditColumns+` FROM audit_logs a WHERE a.seq > $1 ORDER BY a.seq LIMIT $2`, after, most)
+	return store.Collect(ctx, reader{t.c}, store.AuditFields, `SELECT `+store.AuditColumns+` FROM audit_logs a WHERE a.seq > $1 ORDER BY a.seq LIMIT $2`, after, most)
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bloom-runtime/bloom/internal/store"
-	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
 // queue adds the statements that write the changes to a batch: few for each kind of
@@ -93,23 +92,23 @@ func (k *bulk[T]) queue(b *pgx.Batch, rows []T) {
 }
 
 // inserts returns the insert of rows into a table.
-func inserts[T any](t *sqldb.Table[T]) *bulk[T] {
+func inserts[T any](t *store.Table[T]) *bulk[T] {
 	return newBulk(t.Columns, t.Values, func(_, rows, _ string) string { return t.Statement("SELECT * FROM " + rows + " x") })
 }
 
 var (
-	insertTasks     = inserts(sqldb.Tasks)
-	insertLeases    = inserts(sqldb.Leases)
-	insertArtifacts = inserts(sqldb.Artifacts)
-	insertResults   = inserts(sqldb.Results)
-	insertEvents    = inserts(sqldb.Events)
-	insertAudits    = inserts(sqldb.Audits)
-	insertLinks     = inserts(sqldb.Links)
-	endStreams      = inserts(sqldb.EndedStreams)
-	keepStreams     = inserts(sqldb.KeptStreams)
-	putWorkers      = inserts(sqldb.Workers)
-	putKeys         = inserts(sqldb.Keys)
-	putSessions     = inserts(sqldb.Sessions)
+	insertTasks     = inserts(store.Tasks)
+	insertLeases    = inserts(store.Leases)
+	insertArtifacts = inserts(store.Artifacts)
+	insertResults   = inserts(store.Results)
+	insertEvents    = inserts(store.Events)
+	insertAudits    = inserts(store.Audits)
+	insertLinks     = inserts(store.ChainLinks)
+	endStreams      = inserts(store.EndedStreams)
+	keepStreams     = inserts(store.KeptStreams)
+	putWorkers      = inserts(store.Workers)
+	putKeys         = inserts(store.Keys)
+	putSessions     = inserts(store.Sessions)
 )
 
 // updates changes locked rows, and fails if one does not exist.
@@ -127,7 +126,7 @@ var updateTasks = updates("llm_tasks", "seq",
 	"seq bigint, status text, gate text, updated_at bigint, lease_id uuid, worker_id text, attempts int, "+
 		"run_at bigint, error_class text, cancel_requested bool, epoch bigint, preferred text, until bigint, last_event bigint",
 	func(v []any, k *store.Task) []any {
-		return append(v, k.Seq, string(k.Status), sqldb.Gate(k.Gate), k.UpdatedAt, k.LeaseID, k.WorkerID, k.Attempts,
+		return append(v, k.Seq, string(k.Status), store.Gate(k.Gate), k.UpdatedAt, k.LeaseID, k.WorkerID, k.Attempts,
 			k.RunAt, k.ErrorClass, k.CancelRequested, k.Epoch, k.Preferred, k.Until, k.LastEvent)
 	})
 

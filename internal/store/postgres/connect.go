@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/store/sqldb"
+	"github.com/bloom-runtime/bloom/internal/store"
 )
 
 // minVersion is PostgreSQL 15 as the server numbers it.
@@ -175,7 +175,7 @@ func (d *database) warnUnsafe(ctx context.Context) {
 
 // Run runs fn on the pool of readers, and retries it on another connection if one
 // turns out to be broken.
-func (d *database) Run(ctx context.Context, fn func(c sqldb.Conn) error) error {
+func (d *database) Run(ctx context.Context, fn func(c store.Conn) error) error {
 	for tries := 0; ; tries++ {
 		if err := ctx.Err(); err != nil {
 			return err

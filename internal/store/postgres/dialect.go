@@ -8,14 +8,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/store/sqldb"
+	"github.com/bloom-runtime/bloom/internal/store"
 )
 
 // lockForgotten is the class of the advisory lock under which forgotten contexts get their
 // numbers: a worker that has seen a number never asks for lower ones.
 const lockForgotten = 0x626c6d06
 
-var dialect = &sqldb.Dialect{
+var dialect = &store.Dialect{
 	IsTrue:     "%s",
 	Pending:    "%s.pending",
 	Phase:      "t.phase = %s",
@@ -69,11 +69,11 @@ type queryer interface {
 	Query(ctx context.Context, query string, args ...any) (pgx.Rows, error)
 }
 
-// reader adapts a queryer to sqldb.Conn.
+// reader adapts a queryer to store.Conn.
 type reader struct{ queryer }
 
 // Query calls take with every row.
-func (r reader) Query(ctx context.Context, take func(sqldb.Row) error, query string, args ...any) error {
+func (r reader) Query(ctx context.Context, take func(store.Row) error, query string, args ...any) error {
 	rows, err := r.queryer.Query(ctx, query, args...)
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func (r reader) Query(ctx context.Context, take func(sqldb.Row) error, query str
 	return each(rows, take)
 }
 
-func each(rows pgx.Rows, take func(sqldb.Row) error) error {
+func each(rows pgx.Rows, take func(store.Row) error) error {
 	defer rows.Close()
 	for rows.Next() {
 		if err := take(rows); err != nil {
@@ -95,12 +95,12 @@ func each(rows pgx.Rows, take func(sqldb.Row) error) error {
 type batch struct{ pgx.Batch }
 
 // Each calls take with every row.
-func (b *batch) Each(take func(sqldb.Row) error, query string, args ...any) {
+func (b *batch) Each(take func(store.Row) error, query string, args ...any) {
 	b.Queue(query, args...).Query(func(rows pgx.Rows) error { return each(rows, take) })
 }
 
 // Pick queries all keys at once.
-func (b *batch) Pick(take func(sqldb.Row) error, query, column, kind string, keys []string, more string) {
+func (b *batch) Pick(take func(store.Row) error, query, column, kind string, keys []string, more string) {
 	if len(keys) > 0 {
 		b.Each(take, query+" WHERE "+dialect.In(column, 1, kind)+more, keys)
 	}

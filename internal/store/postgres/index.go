@@ -13,13 +13,12 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/fulltext"
 	"github.com/bloom-runtime/bloom/internal/store"
-	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
 // SearchQueue lists the oldest rows of the queue.
 func (d *database) SearchQueue(ctx context.Context, limit int) ([]store.SearchEntry, error) {
-	return sqldb.Read(ctx, d, func(c sqldb.Conn) ([]store.SearchEntry, error) {
-		return sqldb.Collect(ctx, c, func(e *store.SearchEntry) []any { return []any{&e.ID, &e.Tasks} }, `SELECT id, tasks FROM search_queue ORDER BY id LIMIT $1`, limit)
+	return store.Read(ctx, d, func(c store.Conn) ([]store.SearchEntry, error) {
+		return store.Collect(ctx, c, func(e *store.SearchEntry) []any { return []any{&e.ID, &e.Tasks} }, `SELECT id, tasks FROM search_queue ORDER BY id LIMIT $1`, limit)
 	})
 }
 
@@ -29,7 +28,7 @@ func (d *database) SearchBelow(ctx context.Context) (int64, error) {
 }
 
 func (d *database) number(ctx context.Context, query string) (int64, error) {
-	return sqldb.Read(ctx, d, func(c sqldb.Conn) (int64, error) { return sqldb.One(ctx, c, sqldb.Self[int64], nil, query) })
+	return store.Read(ctx, d, func(c store.Conn) (int64, error) { return store.One(ctx, c, store.Self[int64], nil, query) })
 }
 
 // indexLock is an advisory lock: only one process at a time writes the index, so that
@@ -38,7 +37,7 @@ const indexLock = 0x626c6f6f6d5f6674 // "bloom_ft"
 
 // PutWords replaces the index entries of tasks that still exist.
 func (d *database) PutWords(ctx context.Context, texts []bloom.TaskText, gone []int64, below *int64) error {
-	return d.Run(ctx, func(sqldb.Conn) error {
+	return d.Run(ctx, func(store.Conn) error {
 		return pgx.BeginFunc(ctx, d.reads, func(tx pgx.Tx) error {
 			b := &pgx.Batch{}
 			// The commit that removes the tasks from the queue flushes this one, too.
@@ -47,7 +46,7 @@ func (d *database) PutWords(ctx context.Context, texts []bloom.TaskText, gone []
 			// The condition in brackets is looked up for each task, whatever the statistics say.
 			b.Queue(`INSERT INTO task_search (task, words) SELECT k.task, k.words::tsvector FROM unnest($1::bigint[], $2::text[]) k (task, words)
 				WHERE (SELECT true FROM llm_tasks t WHERE t.seq = k.task) ON CONFLICT (task) DO UPDATE SET words = excluded.words`,
-				sqldb.Column(texts, func(t bloom.TaskText) int64 { return t.Seq }), sqldb.Column(texts, vector))
+				store.Column(texts, func(t bloom.TaskText) int64 { return t.Seq }), store.Column(texts, vector))
 			b.Queue(`DELETE FROM task_search WHERE task = ANY($1::bigint[])`, gone)
 			if below != nil {
 				b.Queue(`UPDATE search_fill SET below = $1 WHERE below > $1`, *below)
@@ -122,8 +121,8 @@ func matching(q fulltext.Query) string {
 
 // Words lists the newest tasks that contain a query's words. It searches the newest
 // blocks first.
-func (d *database) Words(ctx context.Context, c sqldb.Conn, q fulltext.Query, below int64, n int) (seqs []int64, low int64, err error) {
-	newest, err := sqldb.One(ctx, c, sqldb.Self[int64], nil, `SELECT coalesce((SELECT task FROM task_search WHERE task < $1 ORDER BY task DESC LIMIT 1), -1)`, below)
+func (d *database) Words(ctx context.Context, c store.Conn, q fulltext.Query, below int64, n int) (seqs []int64, low int64, err error) {
+	newest, err := store.One(ctx, c, store.Self[int64], nil, `SELECT coalesce((SELECT task FROM task_search WHERE task < $1 ORDER BY task DESC LIMIT 1), -1)`, below)
 	if err != nil || newest < 0 {
 		return nil, 0, err
 	}
@@ -131,7 +130,7 @@ func (d *database) Words(ctx context.Context, c sqldb.Conn, q fulltext.Query, be
 		// QueryExecModeExec, so that the plan fits the query's words, rare or common.
 		// MATERIALIZED, so that the index of words is used: by number, every vector would be
 		// read.
-		return sqldb.Collect(ctx, c, sqldb.Self[int64], `WITH found AS MATERIALIZED (SELECT task FROM task_search WHERE words @@ $1::text::tsquery)
+		return store.Collect(ctx, c, store.Self[int64], `WITH found AS MATERIALIZED (SELECT task FROM task_search WHERE words @@ $1::text::tsquery)
 			SELECT task FROM found WHERE task < $2 ORDER BY task DESC LIMIT $3`,
 			pgx.QueryExecModeExec, query, below, n)
 	}

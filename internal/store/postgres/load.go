@@ -5,7 +5,6 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
-	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
 const lockContext = 0x626c6d01 // class of the advisory locks of contexts with ordered tasks, by hash of the id
@@ -17,7 +16,7 @@ const lockContext = 0x626c6d01 // class of the advisory locks of contexts with o
 func (t *tx) Load(ctx context.Context, reads *store.ReadSet, rows *store.Rows) error {
 	b := &batch{}
 	now := t.d.testNow()
-	l := &sqldb.Load{Dialect: dialect, Batch: b, ReadSet: reads, Rows: rows, Now: now}
+	l := &store.Load{Dialect: dialect, Batch: b, ReadSet: reads, Rows: rows, Now: now}
 	ordered(l)
 	l.Workers()
 	l.Tasks()
@@ -33,7 +32,7 @@ func (t *tx) Load(ctx context.Context, reads *store.ReadSet, rows *store.Rows) e
 	l.Access()
 	l.Settings()
 	l.Export()
-	l.Each(func(r sqldb.Row) error {
+	l.Each(func(r store.Row) error {
 		var numbers []int64
 		err := r.Scan(&rows.Now, &numbers)
 		rows.Numbers = append(rows.Numbers, numbers...)
@@ -63,18 +62,18 @@ func limits(counts map[string]int) (keys []string, most []int32) {
 }
 
 // ordered locks contexts and reads their first ordered tasks.
-func ordered(l *sqldb.Load) {
+func ordered(l *store.Load) {
 	if len(l.ReadSet.Ordered) == 0 {
 		return
 	}
 	names, most := limits(l.ReadSet.Ordered)
-	l.Each(func(r sqldb.Row) error {
+	l.Each(func(r store.Row) error {
 		var context string
 		err := r.Scan(&context)
 		l.Rows.Ordered[context] = store.Line{}
 		return err
 	}, `SELECT c FROM unnest($2::text[]) c WHERE pg_try_advisory_xact_lock($1, hashtext(c))`, lockContext, names)
-	l.Each(func(r sqldb.Row) error {
+	l.Each(func(r store.Row) error {
 		var context string
 		var p store.Place
 		if err := r.Scan(&context, &p.ID, &p.Seq, &p.Open); err != nil {
@@ -99,7 +98,7 @@ var selectOpen = `SELECT k.key, ` + dialect.OpenColumns("pg_column_size(t.contex
 		  AND (t.preferred_worker IS NULL OR t.preferred_worker = ANY($4::text[]) OR t.preferred_until <= ` + nowSQL + `)
 		ORDER BY t.priority DESC, t.seq LIMIT k.most FOR UPDATE SKIP LOCKED) t`
 
-func open(l *sqldb.Load) {
+func open(l *store.Load) {
 	if len(l.ReadSet.Queue) == 0 {
 		return
 	}
@@ -112,7 +111,7 @@ func open(l *sqldb.Load) {
 
 // findBusy looks up rows that were not found, to distinguish those that others have locked
 // from those that do not exist.
-func findBusy(b *batch, l *sqldb.Load) {
+func findBusy(b *batch, l *store.Load) {
 	r, m := l.Rows, l.Missing()
 	for context := range l.ReadSet.Ordered {
 		if _, locked := r.Ordered[context]; !locked {
@@ -120,7 +119,7 @@ func findBusy(b *batch, l *sqldb.Load) {
 		}
 	}
 	// Forget everything that was read of a locked row.
-	busy := func(row sqldb.Row) error {
+	busy := func(row store.Row) error {
 		var id string
 		err := row.Scan(&id)
 		delete(r.Tasks, id)
@@ -133,15 +132,15 @@ func findBusy(b *batch, l *sqldb.Load) {
 		r.Busy.Add(id)
 		return err
 	}
-	b.Pick(busy, `SELECT id FROM llm_tasks`, "id", "uuid", sqldb.IDs(m.Tasks), "")
-	b.Pick(busy, `SELECT id FROM runtime_artifacts`, "id", "uuid", sqldb.IDs(m.Places), "")
-	b.Pick(busy, `SELECT id FROM leases`, "id", "uuid", sqldb.IDs(m.Leases), "")
-	b.Pick(busy, `SELECT task_id FROM leases`, "task_id", "uuid", sqldb.IDs(m.Active), " AND status = 'active'")
+	b.Pick(busy, `SELECT id FROM llm_tasks`, "id", "uuid", store.IDs(m.Tasks), "")
+	b.Pick(busy, `SELECT id FROM runtime_artifacts`, "id", "uuid", store.IDs(m.Places), "")
+	b.Pick(busy, `SELECT id FROM leases`, "id", "uuid", store.IDs(m.Leases), "")
+	b.Pick(busy, `SELECT task_id FROM leases`, "task_id", "uuid", store.IDs(m.Active), " AND status = 'active'")
 	b.Pick(busy, `SELECT id FROM workers`, "id", "text", m.Workers, "")
 	b.Pick(busy, `SELECT id FROM api_keys`, "id", "text", m.Keys, "")
 	b.Pick(busy, `SELECT id FROM sessions`, "id", "text", m.Sessions, "")
-	named := func(forget func(id string), name func(id string) string) func(sqldb.Row) error {
-		return func(row sqldb.Row) error {
+	named := func(forget func(id string), name func(id string) string) func(store.Row) error {
+		return func(row store.Row) error {
 			var id string
 			err := row.Scan(&id)
 			forget(id)

@@ -20,7 +20,6 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
-	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
 // Defaults of a Config.
@@ -69,7 +68,7 @@ var _ bloom.Store = (*Store)(nil)
 
 // database is the connections to the server.
 type database struct {
-	sqldb.Reads
+	store.Reads
 	cfg     Config
 	fence   *fence
 	hot     *pgxpool.Pool // for writes
@@ -92,7 +91,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, err
 	}
 	d := &database{cfg: cfg, fence: newFence(ctx, conn)}
-	d.Reads = sqldb.Reads{Dialect: dialect, Source: d}
+	d.Reads = store.Reads{Dialect: dialect, Source: d}
 	d.fence.guard(conn)
 	if err := checkVersion(ctx, conn); err != nil {
 		return nil, err
@@ -163,8 +162,8 @@ func (d *database) Name() string { return "postgresql" }
 
 // Ping reports whether the server answers and accepts writes.
 func (d *database) Ping(ctx context.Context) error {
-	standby, err := sqldb.Read(ctx, d, func(c sqldb.Conn) (bool, error) {
-		return sqldb.One(ctx, c, sqldb.Self[bool], nil, `SELECT pg_is_in_recovery() OR current_setting('default_transaction_read_only')::bool`)
+	standby, err := store.Read(ctx, d, func(c store.Conn) (bool, error) {
+		return store.One(ctx, c, store.Self[bool], nil, `SELECT pg_is_in_recovery() OR current_setting('default_transaction_read_only')::bool`)
 	})
 	if err == nil && standby {
 		return bloom.ErrUnavailable
@@ -173,8 +172,8 @@ func (d *database) Ping(ctx context.Context) error {
 }
 
 // Time returns the server's time, or the test clock's.
-func (d *database) Time(ctx context.Context, c sqldb.Conn) (int64, error) {
-	return sqldb.One(ctx, c, sqldb.Self[int64], nil, `SELECT `+nowSQL, d.testNow())
+func (d *database) Time(ctx context.Context, c store.Conn) (int64, error) {
+	return store.One(ctx, c, store.Self[int64], nil, `SELECT `+nowSQL, d.testNow())
 }
 
 // Notify sends changes to the other servers.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
-	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
 // counterSlots is the number of rows over which the counters are spread.
@@ -37,8 +36,8 @@ var addCounts, addSeries = func() (counts, series string) {
 			SELECT c.slot FROM counters c WHERE c.slot >= $1 ORDER BY c.slot LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING slot)`
 	const ok = ` SELECT 1 / count(*)::int FROM changed`
 	values := strings.Join(parameters(2+len(sets), 1+len(store.SeriesColumns)), ", ")
-	return held + ok, held + `, charted AS (INSERT INTO task_series (slot, at, ` + sqldb.SeriesNames + `) SELECT slot, ` + values + ` FROM changed
-		ON CONFLICT (at, slot) DO UPDATE SET ` + sqldb.SeriesAdd + `)` + ok
+	return held + ok, held + `, charted AS (INSERT INTO task_series (slot, at, ` + store.SeriesNames + `) SELECT slot, ` + values + ` FROM changed
+		ON CONFLICT (at, slot) DO UPDATE SET ` + store.SeriesAdd + `)` + ok
 }()
 
 // queueCounts adds to the counters and the series. It comes last, so that the slot is
@@ -72,9 +71,9 @@ func queueGauge(b *pgx.Batch, c *store.Changes) {
 		ON CONFLICT (at, slot) DO UPDATE SET queued = excluded.queued, running = excluded.running, wait = excluded.wait`,
 		store.Minute(c.Now), store.GaugeSlot, g.Queued, g.Running, g.Wait)
 	b.Queue(`WITH old AS (DELETE FROM task_series WHERE at < $1 AND (at % 3600000 <> 0 OR slot <> 0) RETURNING *)
-		INSERT INTO task_series (at, slot, `+sqldb.SeriesNames+`, queued, running, wait)
-			SELECT at / 3600000 * 3600000, 0, `+sqldb.SeriesSum+`, max(queued), max(running), max(wait) FROM old GROUP BY 1
-		ON CONFLICT (at, slot) DO UPDATE SET `+sqldb.SeriesAdd+`, queued = greatest(task_series.queued, excluded.queued),
+		INSERT INTO task_series (at, slot, `+store.SeriesNames+`, queued, running, wait)
+			SELECT at / 3600000 * 3600000, 0, `+store.SeriesSum+`, max(queued), max(running), max(wait) FROM old GROUP BY 1
+		ON CONFLICT (at, slot) DO UPDATE SET `+store.SeriesAdd+`, queued = greatest(task_series.queued, excluded.queued),
 			running = greatest(task_series.running, excluded.running), wait = greatest(task_series.wait, excluded.wait)`, g.Fold)
 	b.Queue(`DELETE FROM task_series WHERE at < $1`, g.Drop)
 }
@@ -84,8 +83,8 @@ func queueGauge(b *pgx.Batch, c *store.Changes) {
 func (d *database) OldestWaiting(ctx context.Context) (int64, error) {
 	const head = `SELECT t.label_key, t.priority, t.run_at FROM llm_tasks t WHERE t.gate = 'open' AND `
 	const next = ` ORDER BY t.label_key, t.priority DESC, t.seq LIMIT 1`
-	return sqldb.Read(ctx, d, func(c sqldb.Conn) (int64, error) {
-		return sqldb.One(ctx, c, sqldb.Self[int64], nil, `WITH RECURSIVE heads AS (
+	return store.Read(ctx, d, func(c store.Conn) (int64, error) {
+		return store.One(ctx, c, store.Self[int64], nil, `WITH RECURSIVE heads AS (
 				(`+head+`t.label_key >= ''`+next+`)
 				UNION ALL
 				SELECT n.* FROM heads h, LATERAL (

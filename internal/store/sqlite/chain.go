@@ -6,7 +6,6 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
-	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
 // chain is the writer's state of the audit's hash chain. Once all entries are
@@ -17,7 +16,7 @@ type chain struct {
 }
 
 func (d *database) openChain() (err error) {
-	if d.chain.head, err = sqldb.Head(background, d.write); err == nil {
+	if d.chain.head, err = store.Head(background, d.write); err == nil {
 		d.chain.whole, err = d.write.chained(d.chain.head)
 	}
 	return err
@@ -30,7 +29,7 @@ func (c *conn) chained(head bloom.ChainHead) (bool, error) {
 }
 
 // loadChain reads the audit entries to chain next.
-func (t *tx) loadChain(l *sqldb.Load) {
+func (t *tx) loadChain(l *store.Load) {
 	if l.ReadSet.Unsealed == 0 {
 		return
 	}
@@ -38,23 +37,23 @@ func (t *tx) loadChain(l *sqldb.Load) {
 	if l.Rows.Chain = c; t.d.chain.whole {
 		return
 	}
-	l.Each(func(r sqldb.Row) error {
+	l.Each(func(r store.Row) error {
 		var a bloom.Audit
-		err := r.Scan(sqldb.AuditFields(&a)...)
+		err := r.Scan(store.AuditFields(&a)...)
 		c.Unsealed = append(c.Unsealed, a)
 		return err
-	}, `SELECT `+sqldb.AuditColumns+` FROM audit_logs a WHERE a.seq > ? ORDER BY a.seq LIMIT +?`, c.Head.Seq, l.ReadSet.Unsealed)
+	}, `SELECT `+store.AuditColumns+` FROM audit_logs a WHERE a.seq > ? ORDER BY a.seq LIMIT +?`, c.Head.Seq, l.ReadSet.Unsealed)
 }
 
 // insertAudits inserts entries with their numbers; 0: the next one.
-var insertAudits = newInserts(&sqldb.Table[bloom.Audit]{
-	Name: sqldb.Audits.Name, Columns: append([]string{"seq bigint"}, sqldb.Audits.Columns...),
+var insertAudits = newInserts(&store.Table[bloom.Audit]{
+	Name: store.Audits.Name, Columns: append([]string{"seq bigint"}, store.Audits.Columns...),
 	Values: func(v []any, a bloom.Audit) []any {
 		seq := any(nil)
 		if a.Seq != 0 {
 			seq = a.Seq
 		}
-		return sqldb.Audits.Values(append(v, seq), a)
+		return store.Audits.Values(append(v, seq), a)
 	},
 })
 
@@ -104,7 +103,7 @@ func (a *Audit) AuditLinks(ctx context.Context, after int64, limit int) (head bl
 	if err != nil {
 		return head, prev, nil, err
 	}
-	head, prev, links, err = sqldb.ReadLinks(ctx, a.c, after, limit)
+	head, prev, links, err = store.ReadLinks(ctx, a.c, after, limit)
 	_, end := a.c.exec("COMMIT")
 	return head, prev, links, errors.Join(err, end)
 }
@@ -114,7 +113,7 @@ func (a *Audit) AuditExport(ctx context.Context) (bloom.AuditExport, error) {
 	if err := ctx.Err(); err != nil {
 		return bloom.AuditExport{}, err
 	}
-	return sqldb.ReadExport(ctx, a.c)
+	return store.ReadExport(ctx, a.c)
 }
 
 // Close closes the database.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/store"
-	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
 // errMissed means that an update found no row: a bug, never a race.
@@ -57,7 +56,7 @@ func each[T any](rows []T, write func(T) error) error {
 	return nil
 }
 
-func (t *tx) write(s sqldb.Statement) error {
+func (t *tx) write(s store.Statement) error {
 	_, err := t.exec(s.Query, s.Args...)
 	return err
 }
@@ -86,7 +85,7 @@ func (t *tx) putTask(k *store.Task) error {
 	}
 	return t.set(`UPDATE llm_tasks SET status = ?, updated_at = ?, lease_id = ?, worker_id = ?, attempts = ?, run_at = ?, error_class = ?,
 		cancel_requested = ?, epoch = ?, gate = ?, preferred_worker = ?, preferred_until = ? WHERE seq = ?`,
-		k.Status, k.UpdatedAt, k.LeaseID, k.WorkerID, k.Attempts, k.RunAt, k.ErrorClass, k.CancelRequested, k.Epoch, sqldb.Gate(k.Gate), k.Preferred, k.Until, k.Seq)
+		k.Status, k.UpdatedAt, k.LeaseID, k.WorkerID, k.Attempts, k.RunAt, k.ErrorClass, k.CancelRequested, k.Epoch, store.Gate(k.Gate), k.Preferred, k.Until, k.Seq)
 }
 
 func (t *tx) putLease(l *store.Lease) error {

@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/store/sqldb"
+	"github.com/bloom-runtime/bloom/internal/store"
 )
 
-var dialect = &sqldb.Dialect{
+var dialect = &store.Dialect{
 	IsTrue:     "%s = 1",
 	Pending:    "%[1]s.ordered = 1 AND %[1]s.status IN ('queued','leased','running')",
 	Phase:      "t.status IN ('queued','failed','dead','cancelled') AND t.status = %s",
@@ -62,7 +62,7 @@ func metric(name string, most int64) string {
 
 // Query runs a query. Calls read a bounded number of rows, so ctx is not passed to
 // SQLite.
-func (c *conn) Query(_ context.Context, take func(sqldb.Row) error, query string, args ...any) error {
+func (c *conn) Query(_ context.Context, take func(store.Row) error, query string, args ...any) error {
 	return c.each(query, func(r row) error { return take(r) }, args...)
 }
 
@@ -73,7 +73,7 @@ type batch struct {
 }
 
 // Each calls take with every row.
-func (b *batch) Each(take func(sqldb.Row) error, query string, args ...any) {
+func (b *batch) Each(take func(store.Row) error, query string, args ...any) {
 	if b.err == nil {
 		b.err = b.c.Query(background, take, query, args...)
 	}
@@ -85,7 +85,7 @@ const mostKeys = 32
 // Pick queries all keys at once, because the driver reads the names and types of a query's
 // columns on every run. It repeats the last key up to the next power of two: few sizes need
 // few prepared statements.
-func (b *batch) Pick(take func(sqldb.Row) error, query, column, _ string, keys []string, more string) {
+func (b *batch) Pick(take func(store.Row) error, query, column, _ string, keys []string, more string) {
 	args := make([]any, 0, mostKeys)
 	for len(keys) > 0 {
 		now := keys[:min(len(keys), mostKeys)]

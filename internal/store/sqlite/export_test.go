@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bloom-runtime/bloom/internal/store/sqldb"
+	"github.com/bloom-runtime/bloom/internal/store"
 )
 
 // Plans returns SQLite's query plan for every statement that this store has prepared. Afterwards
@@ -56,7 +56,7 @@ func distinct(q string) int {
 
 // ReadForever runs a query that never ends by itself.
 func (s *Store) ReadForever(ctx context.Context) error {
-	return s.db.Run(ctx, func(c sqldb.Conn) error {
-		return c.Query(ctx, func(sqldb.Row) error { return nil }, `WITH RECURSIVE n(x) AS (VALUES(1) UNION ALL SELECT x+1 FROM n) SELECT max(x) FROM n`)
+	return s.db.Run(ctx, func(c store.Conn) error {
+		return c.Query(ctx, func(store.Row) error { return nil }, `WITH RECURSIVE n(x) AS (VALUES(1) UNION ALL SELECT x+1 FROM n) SELECT max(x) FROM n`)
 	})
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/bloom-runtime/bloom/internal/durable"
 	"github.com/bloom-runtime/bloom/internal/fulltext"
 	"github.com/bloom-runtime/bloom/internal/store"
-	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
 // index is the full-text index, in its own file beside the database, so that indexing
@@ -114,8 +113,8 @@ func (i *index) close() error {
 
 // SearchQueue lists the oldest rows of the queue.
 func (d *database) SearchQueue(ctx context.Context, limit int) ([]store.SearchEntry, error) {
-	return sqldb.Read(ctx, d.read, func(c sqldb.Conn) ([]store.SearchEntry, error) {
-		return sqldb.Collect(ctx, c, func(e *store.SearchEntry) []any { return []any{&e.ID, (*numberList)(&e.Tasks)} },
+	return store.Read(ctx, d.read, func(c store.Conn) ([]store.SearchEntry, error) {
+		return store.Collect(ctx, c, func(e *store.SearchEntry) []any { return []any{&e.ID, (*numberList)(&e.Tasks)} },
 			`SELECT id, tasks FROM search_queue ORDER BY id LIMIT +?`, limit)
 	})
 }
@@ -132,7 +131,7 @@ func (l *numberList) Scan(src any) error {
 
 // indexed reads a number from the index.
 func (d *database) indexed(ctx context.Context, query string) (int64, error) {
-	return sqldb.Read(ctx, d.index.read, func(c sqldb.Conn) (int64, error) { return sqldb.One(ctx, c, sqldb.Self[int64], nil, query) })
+	return store.Read(ctx, d.index.read, func(c store.Conn) (int64, error) { return store.One(ctx, c, store.Self[int64], nil, query) })
 }
 
 // SearchBelow returns the number below which no task was indexed yet.
@@ -142,8 +141,8 @@ func (d *database) SearchBelow(ctx context.Context) (int64, error) {
 
 // PutWords replaces the index entries of tasks.
 func (d *database) PutWords(ctx context.Context, texts []bloom.TaskText, gone []int64, below *int64) (err error) {
-	rounds, err := sqldb.Read(ctx, d.read, func(c sqldb.Conn) (int64, error) {
-		return sqldb.One(ctx, c, sqldb.Self[int64], nil, `SELECT rounds FROM search_rounds`)
+	rounds, err := store.Read(ctx, d.read, func(c store.Conn) (int64, error) {
+		return store.One(ctx, c, store.Self[int64], nil, `SELECT rounds FROM search_rounds`)
 	})
 	if err != nil {
 		return err
@@ -183,9 +182,9 @@ func (d *database) PutWords(ctx context.Context, texts []bloom.TaskText, gone []
 
 // Words lists the newest tasks that contain a query's words. All are one row, because only the search
 // for the first row can be interrupted.
-func (d *database) Words(ctx context.Context, _ sqldb.Conn, q fulltext.Query, below int64, n int) (seqs []int64, low int64, err error) {
-	seqs, err = sqldb.Read(ctx, d.index.read, func(c sqldb.Conn) ([]int64, error) {
-		found, err := sqldb.One(ctx, c, func(l *numberList) []any { return []any{l} }, nil,
+func (d *database) Words(ctx context.Context, _ store.Conn, q fulltext.Query, below int64, n int) (seqs []int64, low int64, err error) {
+	seqs, err = store.Read(ctx, d.index.read, func(c store.Conn) ([]int64, error) {
+		found, err := store.One(ctx, c, func(l *numberList) []any { return []any{l} }, nil,
 			`SELECT json_group_array(rowid) FROM (SELECT rowid FROM words WHERE words MATCH ? AND rowid < ? ORDER BY rowid DESC LIMIT +?)`, matching(q), below, n)
 		return found, err
 	})

@@ -3,17 +3,17 @@ package sqlite
 import (
 	"strings"
 
-	"github.com/bloom-runtime/bloom/internal/store/sqldb"
+	"github.com/bloom-runtime/bloom/internal/store"
 )
 
 // inserts holds the statements that insert 8, 4, 2 and 1 rows. Inserting many rows
 // with one statement is much cheaper, and few sizes need few prepared statements.
 type inserts[T any] struct {
-	*sqldb.Table[T]
+	*store.Table[T]
 	texts [4]string
 }
 
-func newInserts[T any](table *sqldb.Table[T]) *inserts[T] {
+func newInserts[T any](table *store.Table[T]) *inserts[T] {
 	in := &inserts[T]{Table: table}
 	row := "(" + strings.Repeat("?,", len(table.Columns)-1) + "?)"
 	for i := range in.texts {
@@ -23,17 +23,17 @@ func newInserts[T any](table *sqldb.Table[T]) *inserts[T] {
 }
 
 var (
-	insertTasks     = newInserts(sqldb.Tasks)
-	insertLeases    = newInserts(sqldb.Leases)
-	insertArtifacts = newInserts(sqldb.Artifacts)
-	insertResults   = newInserts(sqldb.Results)
-	insertEvents    = newInserts(sqldb.Events)
-	insertLinks     = newInserts(sqldb.Links)
-	putEnded        = newInserts(sqldb.EndedStreams)
-	putKept         = newInserts(sqldb.KeptStreams)
-	putWorkers      = newInserts(sqldb.Workers)
-	putKeys         = newInserts(sqldb.Keys)
-	putSessions     = newInserts(sqldb.Sessions)
+	insertTasks     = newInserts(store.Tasks)
+	insertLeases    = newInserts(store.Leases)
+	insertArtifacts = newInserts(store.Artifacts)
+	insertResults   = newInserts(store.Results)
+	insertEvents    = newInserts(store.Events)
+	insertLinks     = newInserts(store.ChainLinks)
+	putEnded        = newInserts(store.EndedStreams)
+	putKept         = newInserts(store.KeptStreams)
+	putWorkers      = newInserts(store.Workers)
+	putKeys         = newInserts(store.Keys)
+	putSessions     = newInserts(store.Sessions)
 )
 
 // run inserts rows.

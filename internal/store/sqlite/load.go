@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/bloom-runtime/bloom/internal/store"
-	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
 // Load reads the read set. It needs no row locks, because this is the only write
@@ -12,7 +11,7 @@ import (
 func (t *tx) Load(_ context.Context, reads *store.ReadSet, rows *store.Rows) error {
 	rows.Now = t.now
 	b := &batch{c: t.conn}
-	l := &sqldb.Load{Dialect: dialect, Batch: b, ReadSet: reads, Rows: rows, Now: t.now}
+	l := &store.Load{Dialect: dialect, Batch: b, ReadSet: reads, Rows: rows, Now: t.now}
 	l.Tasks()
 	l.Leases()
 	l.Workers()
@@ -40,17 +39,17 @@ var selectOpen = `SELECT t.label_key, ` + dialect.OpenColumns("octet_length(t.co
 	  AND (t.preferred_worker IS NULL OR t.preferred_until <= ?2 OR t.preferred_worker IN (SELECT value FROM json_each(?3)))
 	ORDER BY t.priority DESC, t.seq LIMIT +?4`
 
-func open(l *sqldb.Load) {
+func open(l *store.Load) {
 	for key, most := range l.ReadSet.Queue {
 		l.Rows.Queue[key] = store.Line{}
 		l.Each(l.TakeOpen, selectOpen, key, l.Rows.Now, dialect.Array(l.ReadSet.Claimers.List()), most)
 	}
 }
 
-func ordered(l *sqldb.Load) {
+func ordered(l *store.Load) {
 	for context, most := range l.ReadSet.Ordered {
 		line := store.Line{}
-		l.Each(func(r sqldb.Row) error {
+		l.Each(func(r store.Row) error {
 			var p store.Place
 			err := r.Scan(&p.ID, &p.Seq, &p.Open)
 			line.Tasks = append(line.Tasks, p)
@@ -64,12 +63,12 @@ func ordered(l *sqldb.Load) {
 
 // numbers assigns numbers to new tasks. The number of a removed task is not reused
 // while its context still has it.
-func numbers(l *sqldb.Load) {
+func numbers(l *store.Load) {
 	if l.ReadSet.Numbers == 0 {
 		return
 	}
 	var last int64
-	l.Each(func(r sqldb.Row) error { return r.Scan(&last) },
+	l.Each(func(r store.Row) error { return r.Scan(&last) },
 		`SELECT MAX(COALESCE((SELECT MAX(seq) FROM llm_tasks), 0), COALESCE((SELECT MAX(seq) FROM contexts), 0))`)
 	for range l.ReadSet.Numbers {
 		l.Rows.Numbers = append(l.Rows.Numbers, last+int64(len(l.Rows.Numbers))+1)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
-	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
 // readers is a bounded pool of read-only connections, which it opens when they are
@@ -31,7 +30,7 @@ func newReaders(path string, n int, fail func(error) error) *readers {
 }
 
 // Run runs fn in one snapshot of the database. Its queries end with ctx.
-func (r *readers) Run(ctx context.Context, fn func(c sqldb.Conn) error) error {
+func (r *readers) Run(ctx context.Context, fn func(c store.Conn) error) error {
 	c, err := r.take(ctx)
 	if err != nil {
 		return r.fail(err)

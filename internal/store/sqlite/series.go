@@ -6,16 +6,15 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
-	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
 var (
-	addSeries = `INSERT INTO task_series (at, ` + sqldb.SeriesNames + `) VALUES (?` + strings.Repeat(",?", len(store.SeriesColumns)) + `)
-		ON CONFLICT (at) DO UPDATE SET ` + sqldb.SeriesAdd
-	foldSeries = `INSERT INTO task_series (at, ` + sqldb.SeriesNames + `, queued, running, wait)
-		SELECT at / 3600000 * 3600000, ` + sqldb.SeriesSum + `, MAX(queued), MAX(running), MAX(wait)
+	addSeries = `INSERT INTO task_series (at, ` + store.SeriesNames + `) VALUES (?` + strings.Repeat(",?", len(store.SeriesColumns)) + `)
+		ON CONFLICT (at) DO UPDATE SET ` + store.SeriesAdd
+	foldSeries = `INSERT INTO task_series (at, ` + store.SeriesNames + `, queued, running, wait)
+		SELECT at / 3600000 * 3600000, ` + store.SeriesSum + `, MAX(queued), MAX(running), MAX(wait)
 			FROM task_series WHERE at < ? AND at % 3600000 <> 0 GROUP BY 1
-		ON CONFLICT (at) DO UPDATE SET ` + sqldb.SeriesAdd + `,
+		ON CONFLICT (at) DO UPDATE SET ` + store.SeriesAdd + `,
 			queued = MAX(COALESCE(queued, excluded.queued), COALESCE(excluded.queued, queued)),
 			running = MAX(COALESCE(running, excluded.running), COALESCE(excluded.running, running)),
 			wait = MAX(COALESCE(wait, excluded.wait), COALESCE(excluded.wait, wait))`
@@ -58,7 +57,7 @@ func (t *tx) chart(c *store.Changes) error {
 // OldestWaiting steps through the label keys and priorities in the queue's index and
 // reads the first task of each.
 func (d *database) OldestWaiting(ctx context.Context) (int64, error) {
-	return sqldb.Read(ctx, d.read, func(q sqldb.Conn) (oldest int64, err error) {
+	return store.Read(ctx, d.read, func(q store.Conn) (oldest int64, err error) {
 		c := q.(*conn)
 		const head = `SELECT label_key, priority, run_at FROM llm_tasks INDEXED BY llm_tasks_queue WHERE gate = 'open' AND `
 		r, ok, err := c.one(head + `label_key >= '' ORDER BY label_key, priority DESC, seq LIMIT 1`)

@@ -18,7 +18,6 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
-	"github.com/bloom-runtime/bloom/internal/store/sqldb"
 )
 
 // DefaultReaders is the default of Config.Readers.
@@ -60,7 +59,7 @@ var _ bloom.Store = (*Store)(nil)
 // database is the write connection, which the running transaction uses, and the pool
 // of readers.
 type database struct {
-	sqldb.Reads
+	store.Reads
 	cfg   Config
 	lock  *os.File
 	main  *os.File    // the database; closing it would end SQLite's locks, so it is closed last
@@ -94,7 +93,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, err
 	}
 	d := &database{cfg: cfg, lock: held}
-	d.Reads = sqldb.Reads{Dialect: dialect, Source: d}
+	d.Reads = store.Reads{Dialect: dialect, Source: d}
 	if err := d.open(ctx); err != nil {
 		if failure := explain(err); failure.Kind == bloom.KindUnavailable {
 			err = fmt.Errorf("%w: %s", err, failure.Message)
@@ -158,23 +157,23 @@ func (d *database) Name() string { return "sqlite" }
 
 // Ping reads a row; the store's Ping also begins a transaction.
 func (d *database) Ping(ctx context.Context) error {
-	return d.Run(ctx, func(c sqldb.Conn) error {
-		return c.Query(ctx, func(sqldb.Row) error { return nil }, `SELECT queued FROM counters`)
+	return d.Run(ctx, func(c store.Conn) error {
+		return c.Query(ctx, func(store.Row) error { return nil }, `SELECT queued FROM counters`)
 	})
 }
 
 // Run runs fn on a read connection, in one snapshot.
-func (d *database) Run(ctx context.Context, fn func(c sqldb.Conn) error) error {
+func (d *database) Run(ctx context.Context, fn func(c store.Conn) error) error {
 	return d.read.Run(ctx, fn)
 }
 
 // Snapshot is Run.
-func (d *database) Snapshot(ctx context.Context, fn func(c sqldb.Conn) error) error {
+func (d *database) Snapshot(ctx context.Context, fn func(c store.Conn) error) error {
 	return d.read.Run(ctx, fn)
 }
 
 // Time returns the clock's time.
-func (d *database) Time(context.Context, sqldb.Conn) (int64, error) {
+func (d *database) Time(context.Context, store.Conn) (int64, error) {
 	return bloom.Millis(d.cfg.Clock.Now()), nil
 }
 

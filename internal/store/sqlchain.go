@@ -1,4 +1,4 @@
-package sqldb
+package store
 
 import (
 	"cmp"
@@ -7,7 +7,6 @@ import (
 	"math"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/store"
 )
 
 // errNoHead means that the database was tampered with.
@@ -64,7 +63,7 @@ func ReadLinks(ctx context.Context, c Conn, after int64, limit int) (head bloom.
 	}
 	bare, err := Collect(ctx, c, linkFields, selectLink+` WHERE c.seq > $1 AND c.seq <= $2 AND NOT EXISTS (SELECT 1 FROM audit_logs a WHERE a.seq = c.seq)
 		ORDER BY c.seq LIMIT CAST($3 AS BIGINT)`, after, upto, limit)
-	return head, prev, store.MergeLinks(entries, bare, limit), err
+	return head, prev, MergeLinks(entries, bare, limit), err
 }
 
 func exportFields(e *bloom.AuditExport) []any {
@@ -93,7 +92,7 @@ func (r *Reads) AuditLag(ctx context.Context) (bloom.AuditLag, error) {
 			`SELECT (SELECT a.timestamp FROM audit_logs a WHERE a.seq > h.seq ORDER BY a.seq LIMIT 1),
 				(SELECT a.timestamp FROM audit_logs a WHERE a.seq > e.exported ORDER BY a.seq LIMIT 1),
 				CASE WHEN h.seq > e.exported THEN h.seq - e.exported ELSE 0 END, e.exported, e.branch FROM audit_head h, audit_export e`)
-		got.Unchained, got.Unexported = store.Since(now, got.unchained), store.Since(now, got.unexported)
+		got.Unchained, got.Unexported = Since(now, got.unchained), Since(now, got.unexported)
 		return got.AuditLag, err
 	})
 }

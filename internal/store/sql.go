@@ -1,7 +1,4 @@
-// Package sqldb holds the SQL that both databases share: columns of rows, reads, lists,
-// and what a transaction loads and writes. A database adds its dialect, its
-// connections, and the queries that differ. This package contains no rules.
-package sqldb
+package store
 
 import (
 	"context"

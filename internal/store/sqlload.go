@@ -1,11 +1,10 @@
-package sqldb
+package store
 
 import (
 	"slices"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
-	"github.com/bloom-runtime/bloom/internal/store"
 )
 
 // Batch collects the statements of a Load. It may run them at once or later, but in
@@ -23,8 +22,8 @@ type Batch interface {
 type Load struct {
 	*Dialect
 	Batch
-	ReadSet *store.ReadSet
-	Rows    *store.Rows
+	ReadSet *ReadSet
+	Rows    *Rows
 	Now     any // for Dialect.Now
 }
 
@@ -59,25 +58,25 @@ func (l *Load) Tasks() {
 			states = append(states, id)
 		}
 	}
-	l.Pick(scan(TaskFields, func(t *store.Task) { l.Rows.Tasks[t.ID] = t }),
+	l.Pick(scan(TaskFields, func(t *Task) { l.Rows.Tasks[t.ID] = t }),
 		`SELECT `+l.TaskColumns()+` FROM llm_tasks t`, "t.id", "uuid", IDs(states), l.lock("t"))
-	l.Pick(scan(WholeFields, func(t *store.Task) {
-		l.Rows.Tasks[t.ID], l.Rows.Texts[t.ID] = t, store.Text{Prompt: t.Prompt, Hints: t.ContextHints}
+	l.Pick(scan(WholeFields, func(t *Task) {
+		l.Rows.Tasks[t.ID], l.Rows.Texts[t.ID] = t, Text{Prompt: t.Prompt, Hints: t.ContextHints}
 	}), `SELECT `+l.WholeColumns()+` FROM llm_tasks t`, "t.id", "uuid", IDs(whole), l.lock("t"))
 	for id := range l.ReadSet.Views {
 		l.Rows.Views[id] = nil
 	}
-	l.Pick(scan(WholeFields, func(t *store.Task) { l.Rows.Views[t.ID] = t }),
+	l.Pick(scan(WholeFields, func(t *Task) { l.Rows.Views[t.ID] = t }),
 		`SELECT `+l.WholeColumns()+` FROM llm_tasks t`, "t.id", "uuid", IDs(l.ReadSet.Views.List()), "")
 	for id := range l.ReadSet.Texts {
 		_, have := l.Rows.Texts[id]
 		if _, state := l.ReadSet.Tasks[id]; !have && !state {
-			l.Rows.Texts[id] = store.Text{Hints: []string{}}
+			l.Rows.Texts[id] = Text{Hints: []string{}}
 			texts = append(texts, id)
 		}
 	}
-	l.Pick(scan(func(t *keyed[store.Text]) []any { return []any{&t.key, &t.value.Prompt, (*List)(&t.value.Hints)} },
-		func(t *keyed[store.Text]) { l.Rows.Texts[t.key] = t.value }),
+	l.Pick(scan(func(t *keyed[Text]) []any { return []any{&t.key, &t.value.Prompt, (*List)(&t.value.Hints)} },
+		func(t *keyed[Text]) { l.Rows.Texts[t.key] = t.value }),
 		`SELECT t.id, t.prompt, t.context_hints FROM llm_tasks t`, "t.id", "uuid", IDs(texts), "")
 }
 
@@ -112,19 +111,19 @@ func (l *Load) Held() {
 		}
 	}
 	query := `SELECT ` + leaseColumns + `, ` + l.TaskColumns() + ` FROM leases l JOIN llm_tasks t ON t.id = l.task_id`
-	fields := func(h *store.Holding) []any {
-		h.Task = &store.Task{}
+	fields := func(h *Holding) []any {
+		h.Task = &Task{}
 		return append(leaseFields(&h.Lease), TaskFields(h.Task)...)
 	}
-	locked := func(h *store.Holding) {
+	locked := func(h *Holding) {
 		l.locked(&h.Lease)
 		l.Rows.Tasks[h.Task.ID] = h.Task
 	}
 	if lock := l.lock("l, t"); lock != "" {
 		l.Pick(scan(fields, locked), query, "l.worker_id", "text", renewing, " AND l.status = 'active'"+lock)
-		locked = func(*store.Holding) {}
+		locked = func(*Holding) {}
 	}
-	l.Pick(scan(fields, func(h *store.Holding) {
+	l.Pick(scan(fields, func(h *Holding) {
 		locked(h)
 		l.Rows.Held[h.Lease.WorkerID] = append(l.Rows.Held[h.Lease.WorkerID], *h)
 		l.count(h.Lease.WorkerID, len(l.Rows.Held[h.Lease.WorkerID]))
@@ -160,9 +159,9 @@ func (l *Load) Context() {
 		l.Rows.Homes[context] = nil
 	}
 	if len(l.ReadSet.Homes) > 0 {
-		l.Each(scan(func(h *keyed[store.Home]) []any {
+		l.Each(scan(func(h *keyed[Home]) []any {
 			return append(append([]any{&h.key}, workerFields(&h.value.Worker)...), &h.value.Waiting)
-		}, func(h *keyed[store.Home]) { l.Rows.Homes[h.key] = &h.value }),
+		}, func(h *keyed[Home]) { l.Rows.Homes[h.key] = &h.value }),
 			`SELECT x.id, `+workerColumns+heldColumn+`, (SELECT count(*) FROM llm_tasks p WHERE p.preferred_worker = w.id AND p.preferred_until > `+l.Dialect.Now+`) FROM contexts x JOIN workers w ON w.id = x.worker_id WHERE `+l.In("x.id", 2, "text"), l.Now, l.Array(l.ReadSet.Homes.List()))
 	}
 	for id := range l.ReadSet.ContextWorkers {
@@ -194,10 +193,10 @@ func (l *Load) Contexts() {
 	l.Pick(scan(transcriptFields, func(t *bloom.ContextTranscript) { l.Rows.Transcripts[t.ContextID] = &t.Transcript }),
 		`SELECT `+transcriptColumns+` FROM transcripts x`, "x.context_id", "text", l.ReadSet.Transcripts.List(), l.lock("x"))
 	for id := range l.ReadSet.Spent {
-		l.Rows.Spent[id] = store.Spent{}
+		l.Rows.Spent[id] = Spent{}
 	}
-	l.Pick(scan(func(s *keyed[store.Spent]) []any { return []any{&s.key, &s.value.Tokens, &s.value.CostNano} },
-		func(s *keyed[store.Spent]) { l.Rows.Spent[s.key] = s.value }),
+	l.Pick(scan(func(s *keyed[Spent]) []any { return []any{&s.key, &s.value.Tokens, &s.value.CostNano} },
+		func(s *keyed[Spent]) { l.Rows.Spent[s.key] = s.value }),
 		`SELECT r.task_id, CAST(sum(`+l.Tokens+`) AS BIGINT), CAST(sum(`+l.Cost+`) AS BIGINT) FROM llm_results r`, "r.task_id", "uuid",
 		IDs(l.ReadSet.Spent.List()), " GROUP BY r.task_id")
 }

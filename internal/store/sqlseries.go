@@ -1,4 +1,4 @@
-package sqldb
+package store
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/store"
 )
 
 // each formats every column and joins the results with commas.
@@ -20,11 +19,11 @@ func each(columns []string, format string) string {
 
 // Lists of the time series' summed columns.
 var (
-	SeriesNames = each(store.SeriesColumns, "%s")
+	SeriesNames = each(SeriesColumns, "%s")
 	// SeriesAdd adds to an existing row.
-	SeriesAdd = each(store.SeriesColumns, "%[1]s = task_series.%[1]s + excluded.%[1]s")
+	SeriesAdd = each(SeriesColumns, "%[1]s = task_series.%[1]s + excluded.%[1]s")
 	// SeriesSum sums rows.
-	SeriesSum = each(store.SeriesColumns, "CAST(sum(%s) AS BIGINT)")
+	SeriesSum = each(SeriesColumns, "CAST(sum(%s) AS BIGINT)")
 )
 
 // Series reads the time series, summed by steps.

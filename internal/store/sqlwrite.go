@@ -1,11 +1,10 @@
-package sqldb
+package store
 
 import (
 	"maps"
 	"slices"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/store"
 )
 
 // Statement is a write.
@@ -16,7 +15,7 @@ type Statement struct {
 
 // Rest returns the statements of a transaction other than its inserts, in the order in
 // which they must run.
-func (d *Dialect) Rest(c *store.Changes) (s []Statement) {
+func (d *Dialect) Rest(c *Changes) (s []Statement) {
 	add := func(query string, args ...any) { s = append(s, Statement{query, args}) }
 	if e := c.Export; e != nil {
 		add(`UPDATE audit_export SET exported = $1, hash = $2, planned = $3, branch = $4`, e.Exported, e.Hash, e.Planned, e.Branch)
@@ -48,7 +47,7 @@ func (d *Dialect) Rest(c *store.Changes) (s []Statement) {
 }
 
 // search queues changed texts for the index, and records what was indexed.
-func (d *Dialect) search(c *store.Changes, add func(string, ...any)) {
+func (d *Dialect) search(c *Changes, add func(string, ...any)) {
 	if seqs := c.TextsChanged(); len(seqs) > 0 {
 		add(`INSERT INTO search_queue (tasks) VALUES ($1)`, d.Array(seqs))
 	}
@@ -64,7 +63,7 @@ func (d *Dialect) search(c *store.Changes, add func(string, ...any)) {
 
 // contexts writes transcripts, forgotten contexts and removed content, but not the
 // increments of contexts.
-func (d *Dialect) contexts(c *store.Changes, add func(string, ...any)) {
+func (d *Dialect) contexts(c *Changes, add func(string, ...any)) {
 	for id, x := range c.Transcripts {
 		if x == nil {
 			add(`DELETE FROM transcripts WHERE context_id = $1`, id)
@@ -95,9 +94,9 @@ func (d *Dialect) contexts(c *store.Changes, add func(string, ...any)) {
 }
 
 // remove deletes old rows, table by table, which is faster than task by task.
-func (d *Dialect) remove(c *store.Changes, add func(string, ...any)) {
+func (d *Dialect) remove(c *Changes, add func(string, ...any)) {
 	r := &c.Removal
-	seq := func(e *store.Aged) int64 { return e.Seq }
+	seq := func(e *Aged) int64 { return e.Seq }
 	numbers := func(query, column string, keys []int64, args ...any) {
 		if len(keys) > 0 {
 			add(query+` WHERE `+d.In(column, 1, "bigint"), append([]any{d.Array(keys)}, args...)...)
@@ -108,7 +107,7 @@ func (d *Dialect) remove(c *store.Changes, add func(string, ...any)) {
 	}
 	numbers(`DELETE FROM task_events`, "task", Column(r.Streams, seq))
 	if len(r.Tasks) > 0 {
-		seqs, ids := Column(r.Tasks, seq), d.Array(Column(r.Tasks, func(e *store.Aged) string { return e.ID }))
+		seqs, ids := Column(r.Tasks, seq), d.Array(Column(r.Tasks, func(e *Aged) string { return e.ID }))
 		of := ` WHERE ` + d.In("task_id", 1, "uuid")
 		numbers(`DELETE FROM task_events`, "task", seqs)
 		add(`DELETE FROM leases`+of+` AND status <> 'active'`, ids)

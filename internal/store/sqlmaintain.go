@@ -1,10 +1,9 @@
-package sqldb
+package store
 
 import (
 	"context"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/store"
 )
 
 // Due lists delayed tasks whose time has come.
@@ -14,10 +13,10 @@ func (r *Reads) Due(ctx context.Context, now int64, limit int, except []string) 
 }
 
 // FirstOrdered steps from context to context along the index of pending ordered tasks.
-func (r *Reads) FirstOrdered(ctx context.Context, after string, limit int) ([]store.FirstOrdered, error) {
+func (r *Reads) FirstOrdered(ctx context.Context, after string, limit int) ([]FirstOrdered, error) {
 	pending := ` FROM llm_tasks t` + r.Via("llm_tasks_ordered") + ` WHERE ` + r.pending("t") + ` AND t.context_id `
 	first := pending + `= c.id ORDER BY t.seq LIMIT 1`
-	return all(ctx, r, func(f *store.FirstOrdered) []any { return []any{&f.Context, &f.ID, &f.Closed} }, `WITH RECURSIVE c (id, n) AS (
+	return all(ctx, r, func(f *FirstOrdered) []any { return []any{&f.Context, &f.ID, &f.Closed} }, `WITH RECURSIVE c (id, n) AS (
 			SELECT (SELECT t.context_id`+pending+`> $1 ORDER BY t.context_id LIMIT 1), 1
 			UNION ALL
 			SELECT (SELECT t.context_id`+pending+`> c.id ORDER BY t.context_id LIMIT 1), c.n + 1 FROM c WHERE c.id IS NOT NULL AND c.n < $2)
@@ -33,13 +32,13 @@ func (r *Reads) ActiveLeases(ctx context.Context, before int64, limit int, excep
 }
 
 // OldTasks lists tasks by number.
-func (r *Reads) OldTasks(ctx context.Context, after int64, limit int) ([]store.Aged, error) {
+func (r *Reads) OldTasks(ctx context.Context, after int64, limit int) ([]Aged, error) {
 	return all(ctx, r, agedFields, `SELECT `+agedColumns+` FROM llm_tasks t WHERE t.seq > $1 ORDER BY t.seq LIMIT CAST($2 AS BIGINT)`, after, limit)
 }
 
 // OldStreams lists tasks that have events, with one step along the index for each
 // task.
-func (r *Reads) OldStreams(ctx context.Context, after int64, limit int) ([]store.Aged, error) {
+func (r *Reads) OldStreams(ctx context.Context, after int64, limit int) ([]Aged, error) {
 	return all(ctx, r, agedFields, `WITH RECURSIVE w (task, n) AS (
 			SELECT (SELECT e.task FROM task_events e WHERE e.task > $1 ORDER BY e.task LIMIT 1), 1
 			UNION ALL
@@ -48,8 +47,8 @@ func (r *Reads) OldStreams(ctx context.Context, after int64, limit int) ([]store
 }
 
 // OldAudit lists audit entries by number.
-func (r *Reads) OldAudit(ctx context.Context, after int64, limit int) ([]store.AgedAudit, error) {
-	return all(ctx, r, func(e *store.AgedAudit) []any { return []any{&e.Seq, &e.At} },
+func (r *Reads) OldAudit(ctx context.Context, after int64, limit int) ([]AgedAudit, error) {
+	return all(ctx, r, func(e *AgedAudit) []any { return []any{&e.Seq, &e.At} },
 		`SELECT seq, timestamp FROM audit_logs WHERE seq > $1 ORDER BY seq LIMIT CAST($2 AS BIGINT)`, after, limit)
 }
 
@@ -65,7 +64,7 @@ func (r *Reads) DueTranscripts(ctx context.Context, after int64, limit int) (ids
 	return ids, next, err
 }
 
-// RemovedContent lists objects to be deleted from the blob store.
+// RemovedContent lists objects to be deleted from the blob
 func (r *Reads) RemovedContent(ctx context.Context, after int64, limit int) ([]bloom.RemovedContent, error) {
 	return all(ctx, r, func(k *bloom.RemovedContent) []any { return []any{&k.Seq, &k.URL} },
 		`SELECT seq, url FROM removed_contents WHERE seq > $1 ORDER BY seq LIMIT CAST($2 AS BIGINT)`, after, bloom.Page{Limit: limit}.Size())
@@ -79,8 +78,8 @@ func (r *Reads) Forgotten(ctx context.Context, after int64, limit int) ([]bloom.
 }
 
 // OldContexts lists contexts by their newest task.
-func (r *Reads) OldContexts(ctx context.Context, after int64, limit int) ([]store.AgedContext, error) {
-	return all(ctx, r, func(x *store.AgedContext) []any {
+func (r *Reads) OldContexts(ctx context.Context, after int64, limit int) ([]AgedContext, error) {
+	return all(ctx, r, func(x *AgedContext) []any {
 		return []any{&x.Seq, &x.ID, &x.LastUsedAt, &x.UpdatedAt, &x.Unfinished}
 	},
 		`SELECT x.seq, x.id, x.last_used_at, x.updated_at, x.unfinished FROM contexts x`+r.Via("contexts_seq")+`

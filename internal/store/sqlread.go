@@ -1,4 +1,4 @@
-package sqldb
+package store
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/schema"
-	"github.com/bloom-runtime/bloom/internal/store"
 )
 
 // isID reports whether a text may be an id. PostgreSQL refuses any other text as a
@@ -93,13 +92,13 @@ func (r *Reads) Lease(ctx context.Context, taskID, leaseID string) (bloom.Lease,
 }
 
 // selectStats sums the counters' rows, and counts the workers, who are few.
-var selectStats = `SELECT c.*, n.* FROM (SELECT ` + each(store.CountColumns, "CAST(sum(%s) AS BIGINT)") + ` FROM counters) c,
+var selectStats = `SELECT c.*, n.* FROM (SELECT ` + each(CountColumns, "CAST(sum(%s) AS BIGINT)") + ` FROM counters) c,
 	(SELECT count(*), count(*) FILTER (WHERE w.status = 'online') FROM `
 
 // Stats reads the counters.
 func (r *Reads) Stats(ctx context.Context) (bloom.Stats, error) {
 	type row struct {
-		n               store.Counts
+		n               Counts
 		workers, online int64
 	}
 	got, err := one(ctx, r, func(s *row) []any {
@@ -111,7 +110,7 @@ func (r *Reads) Stats(ctx context.Context) (bloom.Stats, error) {
 	}, nil, selectStats+r.present()+`) n`)
 	st := bloom.Stats{
 		Tasks:   bloom.TaskStats{ByStatus: map[bloom.TaskStatus]int64{}},
-		Leases:  bloom.LeaseStats{Total: got.n[store.CountLeases], Active: got.n[store.CountActive]},
+		Leases:  bloom.LeaseStats{Total: got.n[CountLeases], Active: got.n[CountActive]},
 		Workers: bloom.WorkerStats{Total: got.workers, Online: got.online},
 	}
 	for i, status := range bloom.TaskStatuses {

@@ -1,4 +1,4 @@
-package sqldb
+package store
 
 import (
 	"strings"
@@ -6,7 +6,6 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/schema"
-	"github.com/bloom-runtime/bloom/internal/store"
 )
 
 // Table describes how to insert rows of one kind.
@@ -54,7 +53,7 @@ var (
 		"preferred_until bigint, last_event bigint, context_id text, agent_slug text, created_at bigint, desired_format text, timeout_sec int, budget bigint, "+
 		"labels jsonb, idempotency_scope text, idempotency_key text, body_hash text, context_hints jsonb, prompt text, created_by text, workspace text, artifact_globs jsonb, "+
 		"request_id text",
-		func(v []any, k *store.Task) []any {
+		func(v []any, k *Task) []any {
 			return append(v, k.Seq, k.ID, string(k.Status), Gate(k.Gate), k.UpdatedAt, k.LeaseID, k.WorkerID, k.Attempts,
 				k.MaxAttempts, k.RunAt, k.ErrorClass, k.CancelRequested, k.Epoch, k.Policy.Ordered, k.Priority, schema.LabelKey(k.Labels), k.Preferred,
 				k.Until, k.LastEvent, k.ContextID, k.AgentSlug, k.CreatedAt, string(k.DesiredFormat), k.Policy.TimeoutSec, k.Policy.Budget,
@@ -63,12 +62,12 @@ var (
 		})
 	Leases = table("leases", "id uuid, task_id uuid, worker_id text, epoch bigint, status text, started_at bigint, expires_at bigint, ttl_seconds int, "+
 		"last_heartbeat bigint, context_id text",
-		func(v []any, l *store.Lease) []any {
+		func(v []any, l *Lease) []any {
 			return append(v, l.ID, l.TaskID, l.WorkerID, l.Epoch, string(l.Status), l.StartedAt, l.ExpiresAt, l.TTLSeconds, l.LastHeartbeat, l.ContextID)
 		})
 	Artifacts = table("runtime_artifacts", "id uuid, task_id uuid, type text, created_at bigint, finalized bool, url text, tags jsonb, size bigint, sha256 text, "+
 		"media_type text, content text, displaced bool, epoch bigint, path text",
-		func(v []any, a store.NewArtifact) []any {
+		func(v []any, a NewArtifact) []any {
 			var path *string
 			if a.Path != "" {
 				path = &a.Path
@@ -78,26 +77,26 @@ var (
 		})
 	Results = table("llm_results", "id uuid, task_id uuid, epoch bigint, worker_id text, artifact_id uuid, status text, error_class text, metrics jsonb, "+
 		"completed_at bigint, body_hash text, error_message text",
-		func(v []any, o *store.Outcome) []any {
+		func(v []any, o *Outcome) []any {
 			r := o.Result
 			return append(v, r.ID, r.TaskID, r.Epoch, r.WorkerID, r.ArtifactID, string(r.Status), r.ErrorClass, string(bloom.MustJSON(r.Metrics)),
 				r.CompletedAt, o.BodyHash, r.ErrorMessage)
 		})
 	Events = table("task_events", "task bigint, seq bigint, at bigint, epoch bigint, worker_seq bigint, type text, data text",
-		func(v []any, e store.Event) []any {
+		func(v []any, e Event) []any {
 			return append(v, e.Task, e.Seq, e.At, e.Epoch, e.WorkerSeq, e.Type, string(e.Data))
 		})
 	Audits = table("audit_logs", "id uuid, timestamp bigint, action text, entity_type text, entity_id text, actor text, detail text, data json, key_id text, address text",
 		func(v []any, a bloom.Audit) []any {
 			return append(v, a.ID, a.Timestamp, a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, string(a.Data), a.KeyID, a.Address)
 		})
-	Links = table("audit_chain", "seq bigint, hash bytea", func(v []any, l store.Link) []any { return append(v, l.Seq, Unhex(l.Hash)) })
+	ChainLinks = table("audit_chain", "seq bigint, hash bytea", func(v []any, l Link) []any { return append(v, l.Seq, Unhex(l.Hash)) })
 
 	// EndedStreams records streams that have ended, KeptStreams how far they are in
 	// transcripts.
-	EndedStreams = replacing(table("run_transcripts", "task bigint, due bool", func(v []any, k *store.Kept) []any { return append(v, k.Task, k.Due) }))
+	EndedStreams = replacing(table("run_transcripts", "task bigint, due bool", func(v []any, k *Kept) []any { return append(v, k.Task, k.Due) }))
 	KeptStreams  = replacing(table("run_transcripts", "task bigint, due bool, upto bigint",
-		func(v []any, k *store.Kept) []any { return append(v, k.Task, k.Due, *k.UpTo) }))
+		func(v []any, k *Kept) []any { return append(v, k.Task, k.Due, *k.UpTo) }))
 	Workers = replacing(table("workers", "id text, node_id text, url text, status text, claude_cli bool, max_concurrency int, labels jsonb, last_heartbeat bigint, "+
 		"ip_addrs jsonb, obs_count bigint, db_sha text, registered_at bigint, agent_version text, os_info text, install_method text, draining bool, instance_id text, "+
 		"instance_seen bigint, removed bool, control_draining bool, posted_at bigint, agents jsonb, pause jsonb",

@@ -1,11 +1,10 @@
-package sqldb
+package store
 
 import (
 	"context"
 	"fmt"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/store"
 )
 
 // textsOf reads the indexed texts, cut to the limit of the index.
@@ -26,8 +25,8 @@ func (r *Reads) TaskTexts(ctx context.Context, tasks []string) ([]bloom.TaskText
 }
 
 // SearchRetries lists tasks whose output could not be read.
-func (r *Reads) SearchRetries(ctx context.Context, limit int) ([]store.SearchRetry, error) {
-	return all(ctx, r, func(e *store.SearchRetry) []any { return []any{&e.Task, &e.Tries, &e.Due} },
+func (r *Reads) SearchRetries(ctx context.Context, limit int) ([]SearchRetry, error) {
+	return all(ctx, r, func(e *SearchRetry) []any { return []any{&e.Task, &e.Tries, &e.Due} },
 		`SELECT task, tries, due FROM search_retries ORDER BY due LIMIT CAST($1 AS BIGINT)`, limit)
 }
 

@@ -1,4 +1,4 @@
-package sqldb
+package store
 
 import (
 	"encoding/hex"
@@ -7,7 +7,6 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/schema"
-	"github.com/bloom-runtime/bloom/internal/store"
 )
 
 // text returns the text of a string or bytes column.
@@ -35,7 +34,7 @@ type globs []string
 
 // Scan implements sql.Scanner.
 func (g *globs) Scan(src any) error {
-	*g = store.Globs(text(src))
+	*g = Globs(text(src))
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package sqldb
+package store
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/store"
 )
 
 // list reads one page of a listing.
@@ -30,7 +29,7 @@ func (r *Reads) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Tas
 		columns = r.TaskColumns() + fmt.Sprintf(`, CASE WHEN length(%s) <= %d THEN t.context_hints ELSE 'null' END, `, fmt.Sprintf(r.ListText, "t.context_hints"), n) +
 			cut("t.prompt", n)
 	}
-	l := &listing[store.Task]{from: "llm_tasks", as: "t", columns: columns, fields: WholeFields}
+	l := &listing[Task]{from: "llm_tasks", as: "t", columns: columns, fields: WholeFields}
 	l.also(fmt.Sprintf(r.ShortID, "t.id"), q.ShortID)
 	l.also("t.context_id", q.ContextID)
 	l.also("t.worker_id", q.WorkerID)
@@ -42,7 +41,7 @@ func (r *Reads) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Tas
 	if q.Status == bloom.TaskCompleted { // nearly all tasks are, so the table is scanned
 		l.only("t.status", string(q.Status))
 	}
-	var found []store.Task
+	var found []Task
 	if q.Text == "" {
 		found, next, err = list(ctx, r, l, q.Page)
 	} else {
@@ -63,7 +62,7 @@ func (r *Reads) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Tas
 // status restricts tasks to a status. An index has the failed and waiting ones. Tasks
 // that are leased are found by their active leases, of which there are no more than
 // slots.
-func (r *Reads) status(l *listing[store.Task], status bloom.TaskStatus) {
+func (r *Reads) status(l *listing[Task], status bloom.TaskStatus) {
 	switch {
 	case status == "" || status == bloom.TaskCompleted:
 	case l.by != "":

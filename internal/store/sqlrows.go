@@ -1,9 +1,8 @@
-package sqldb
+package store
 
 import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
-	"github.com/bloom-runtime/bloom/internal/store"
 )
 
 // TaskColumns are a task's columns without its texts, which may be long.
@@ -15,7 +14,7 @@ func (d *Dialect) TaskColumns() string {
 }
 
 // TaskFields returns the destinations of TaskColumns.
-func TaskFields(t *store.Task) []any {
+func TaskFields(t *Task) []any {
 	return []any{
 		&t.Seq, &t.ID, &t.Status, &t.Gate, &t.UpdatedAt, &t.LeaseID, &t.WorkerID, &t.Attempts, &t.MaxAttempts,
 		&t.RunAt, &t.ErrorClass, &t.CancelRequested, &t.Epoch, &t.Policy.Ordered, &t.ContextID, &t.Preferred,
@@ -28,7 +27,7 @@ func TaskFields(t *store.Task) []any {
 func (d *Dialect) WholeColumns() string { return d.TaskColumns() + `, t.context_hints, t.prompt` }
 
 // WholeFields returns the destinations of WholeColumns.
-func WholeFields(t *store.Task) []any {
+func WholeFields(t *Task) []any {
 	return append(TaskFields(t), (*List)(&t.ContextHints), &t.Prompt)
 }
 
@@ -82,7 +81,7 @@ func resultFields(r *bloom.Result) []any {
 
 const agedColumns = `t.seq, t.created_at, t.id, t.context_id, t.status, t.updated_at`
 
-func agedFields(e *store.Aged) []any {
+func agedFields(e *Aged) []any {
 	return []any{&e.Seq, &e.CreatedAt, &e.ID, &e.ContextID, &e.State.Status, &e.State.UpdatedAt}
 }
 

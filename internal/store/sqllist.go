@@ -1,4 +1,4 @@
-package sqldb
+package store
 
 import (
 	"cmp"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/fulltext"
-	"github.com/bloom-runtime/bloom/internal/store"
 )
 
 const (
@@ -127,20 +126,20 @@ func (l *listing[T]) argsFrom(before int64, n int) []any {
 }
 
 // finder returns the queries of a full-text search.
-func (l *listing[T]) finder(ctx context.Context, s Source, c Conn) store.Finder[T] {
-	return store.Finder[T]{
+func (l *listing[T]) finder(ctx context.Context, s Source, c Conn) Finder[T] {
+	return Finder[T]{
 		Words: func(q fulltext.Query, below int64, n int) ([]int64, int64, error) {
 			return s.Words(ctx, c, q, below, n)
 		},
 		IDs: func(part string, below int64, n int) ([]int64, int64, error) {
 			return l.idsWith(ctx, c, part, below, n)
 		},
-		Fetch: func(seqs []int64) ([]store.Found[T], error) {
+		Fetch: func(seqs []int64) ([]Found[T], error) {
 			args := append(l.argsFrom(math.MaxInt64, len(l.args)), l.Array(seqs))
 			entries, err := l.query(ctx, c, " AND "+l.In(l.as+".seq", len(args), "bigint"), "", args...)
-			found := make([]store.Found[T], 0, len(entries))
+			found := make([]Found[T], 0, len(entries))
 			for _, e := range entries {
-				found = append(found, store.Found[T]{Seq: e.seq, Item: e.item})
+				found = append(found, Found[T]{Seq: e.seq, Item: e.item})
 			}
 			return found, err
 		},

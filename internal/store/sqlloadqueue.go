@@ -1,10 +1,8 @@
-package sqldb
+package store
 
 import (
 	"fmt"
 	"strings"
-
-	"github.com/bloom-runtime/bloom/internal/store"
 )
 
 // OpenColumns are the columns of an open task after its label key, with its texts if
@@ -19,19 +17,19 @@ func (l *Load) TakeOpen(r Row) error {
 	var key string
 	var prompt *string
 	var hints List
-	t := &store.Task{}
+	t := &Task{}
 	if err := r.Scan(append(append([]any{&key}, TaskFields(t)...), &prompt, &hints)...); err != nil {
 		return err
 	}
 	line := l.Rows.Queue[key]
-	line.Tasks = append(line.Tasks, store.Place{ID: t.ID, Seq: t.Seq})
+	line.Tasks = append(line.Tasks, Place{ID: t.ID, Seq: t.Seq})
 	line.Cut = len(line.Tasks) == l.ReadSet.Queue[key]
 	l.Rows.Queue[key] = line
 	if _, have := l.Rows.Tasks[t.ID]; !have {
 		l.Rows.Tasks[t.ID] = t
 	}
 	if prompt != nil {
-		l.Rows.Texts[t.ID] = store.Text{Prompt: *prompt, Hints: hints}
+		l.Rows.Texts[t.ID] = Text{Prompt: *prompt, Hints: hints}
 	}
 	return nil
 }
@@ -51,9 +49,9 @@ func (d *Dialect) sets(first, most, query string) string {
 // Queue reads label sets in the queue, and whether delayed tasks are due.
 func (l *Load) Queue() {
 	for from, most := range l.ReadSet.Sets {
-		l.Rows.Sets[from] = []store.LabelSet{}
-		l.Each(scan(func(s *store.LabelSet) []any { return []any{&s.Key, (*List)(&s.Labels)} },
-			func(s *store.LabelSet) { l.Rows.Sets[from] = append(l.Rows.Sets[from], *s) }),
+		l.Rows.Sets[from] = []LabelSet{}
+		l.Each(scan(func(s *LabelSet) []any { return []any{&s.Key, (*List)(&s.Labels)} },
+			func(s *LabelSet) { l.Rows.Sets[from] = append(l.Rows.Sets[from], *s) }),
 			l.sets(` AND q.label_key > $1`, "$2", `s.label_key, (SELECT q.labels OPEN LIMIT 1)`), from, most)
 	}
 	if l.ReadSet.Due {
