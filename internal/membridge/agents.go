@@ -147,7 +147,12 @@ type AgentPath struct {
 	Name string `path:"name" minLength:"1" maxLength:"128"`
 }
 
-func (s *Server) deleteAgent(ctx context.Context, in *AgentPath) (*struct{}, error) {
+type deletedAgent struct {
+	AgentPath
+	NoFields
+}
+
+func (s *Server) deleteAgent(ctx context.Context, in *deletedAgent) (*struct{}, error) {
 	if err := s.store.DeleteAgent(ctx, in.Name); err != nil {
 		return nil, err
 	}

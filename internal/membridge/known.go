@@ -16,6 +16,12 @@ var agentsSend = map[string]bool{
 	"/agents/{name}/heartbeat": true,
 }
 
+// NoFields is the body of a request that needs none. It is exported because huma ignores unexported
+// embedded structs.
+type NoFields struct {
+	Body *struct{} `required:"false"`
+}
+
 // refuseUnknown makes the schema of a body, and those within it, refuse unknown properties.
 func (s *Server) refuseUnknown(schema *huma.Schema) {
 	if schema.Ref != "" {

@@ -47,11 +47,12 @@ func (s *Server) createProject(ctx context.Context, in *newProject) (*oneProject
 	return &oneProject{p}, err
 }
 
-type projectName struct {
+type deletedProject struct {
 	Name string `path:"name" minLength:"1" maxLength:"256" doc:"Its name or canonical_id"`
+	NoFields
 }
 
-func (s *Server) deleteProject(ctx context.Context, in *projectName) (*struct{}, error) {
+func (s *Server) deleteProject(ctx context.Context, in *deletedProject) (*struct{}, error) {
 	return nil, s.store.DeleteProject(ctx, in.Name)
 }
 

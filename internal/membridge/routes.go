@@ -94,7 +94,9 @@ func operation[I, O any](s *Server, method, path, summary string, handle func(co
 		}
 		return out, nil
 	})
-	if registered := s.api.OpenAPI().Paths[path].Post; method == http.MethodPost && !agentsSend[path] && registered.RequestBody != nil {
+	item := s.api.OpenAPI().Paths[path]
+	registered := map[string]*huma.Operation{http.MethodGet: item.Get, http.MethodPost: item.Post, http.MethodDelete: item.Delete}[method]
+	if registered.RequestBody != nil && !agentsSend[path] {
 		s.refuseUnknown(registered.RequestBody.Content["application/json"].Schema)
 	}
 }
