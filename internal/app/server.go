@@ -56,6 +56,7 @@ type Server struct {
 		bloom.Store
 		telemetry.Inner
 	}
+	observed   bloom.Store // store, with its operations in the metrics
 	blobs      artifacts
 	folder     *local.Store
 	shared     []maintenance.Uploads // where content is that all servers see; empty without object storage

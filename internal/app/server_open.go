@@ -59,7 +59,8 @@ func openServer(ctx context.Context, cfg config.Server, b Build, workerKey strin
 	if err = s.openAccess(ctx, seal); err != nil {
 		return nil, err
 	}
-	deps := dispatch.Config{Store: s.metrics.Observe(s.store, b.Tracing), Blobs: s.blobs, Objects: nil, Contents: nil, BlobState: s.folder.State, RowLimit: 0, MaxWorkers: 0, SettingsPoll: 0, MaxFile: int64(s.cfg.ArtifactLimitMiB) << 20, Seal: seal, Logger: b.Logger,
+	s.observed = s.metrics.Observe(s.store, b.Tracing)
+	deps := dispatch.Config{Store: s.observed, Blobs: s.blobs, Objects: nil, Contents: nil, BlobState: s.folder.State, RowLimit: 0, MaxWorkers: 0, SettingsPoll: 0, MaxFile: int64(s.cfg.ArtifactLimitMiB) << 20, Seal: seal, Logger: b.Logger,
 		Membridge: nil, MembridgeURL: "", MembridgeAdminKey: "", PageBytes: cfg.PageMiB << 20,
 		MaxQueued: int64(cfg.MaxQueued), MaxQueuedByActor: int64(cfg.MaxQueuedKey), Machine: func() dispatch.Machine { return s.machine(b.Version) }}
 	s.openMover()
@@ -173,7 +174,7 @@ func (s *Server) buildHTTP(b Build, proxies guard.Proxies) error {
 		streams = 0
 	}
 	s.handler = b.Tracing.Handler(httpapi.New(httpapi.Config{
-		Service: s.service, Auth: s.auth, Origin: origin, Proxy: proxy, Metrics: s.metrics, Observe: s.metrics.Request, Proxies: proxies,
+		Service: s.service, Store: s.observed, Auth: s.auth, Origin: origin, Proxy: proxy, Metrics: s.metrics, Observe: s.metrics.Request, Proxies: proxies,
 		Logger: b.Logger, Version: b.Version, Web: webui.New(), Installer: installer,
 		BodyBudget: int64(s.cfg.BodyBudgetMiB) << 20, StreamTimeout: s.cfg.StreamTimeout, Refused: s.metrics.Refused,
 		Limits: httpapi.Limits{Address: s.cfg.RateAddress, SignIn: s.cfg.RateSignIn, Key: s.cfg.RateKey, Worker: s.cfg.RateWorker,

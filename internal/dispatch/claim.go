@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/input"
 )
 
 // MaxClaimWait is the longest time that a claim may wait.
@@ -148,7 +149,7 @@ func without(wakes []*wake, leases []bloom.LeasedTask) []*wake {
 // partition separates valid lease ids from invalid ones, which count as lost.
 func partition(held []string) (valid, foreign []string) {
 	for _, id := range held {
-		if isID(id) {
+		if input.IsID(id) {
 			valid = append(valid, id)
 		} else {
 			foreign = append(foreign, bloom.CleanText(id))

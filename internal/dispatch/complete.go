@@ -23,11 +23,8 @@ const textMedia = "text/plain; charset=utf-8"
 // if the commit is refused, the upload is deleted. Repeating a completion returns the
 // records of the first.
 func (s *Service) Complete(ctx context.Context, taskID string, c bloom.Completion, actor string) (bloom.Completed, error) {
-	if !isID(taskID) {
-		return bloom.Completed{}, bloom.ErrTaskNotFound
-	}
 	input.Normalize(&c)
-	if c.LeaseID != "" && !isID(c.LeaseID) {
+	if c.LeaseID != "" && !input.IsID(c.LeaseID) {
 		return bloom.Completed{}, bloom.ErrLeaseLost
 	}
 	req, err := newCompleteRequest(taskID, c, actor)

@@ -12,7 +12,7 @@ import (
 // worker can, it returns an error with the reason.
 func (s *Service) Dispatch(ctx context.Context, r bloom.LeaseRequest) (bloom.Task, error) {
 	r.WorkerID = bloom.CleanText(r.WorkerID)
-	t, err := s.Task(ctx, r.TaskID)
+	t, err := s.store.Task(ctx, r.TaskID)
 	switch {
 	case err != nil:
 		return t, err
@@ -30,7 +30,7 @@ func (s *Service) Dispatch(ctx context.Context, r bloom.LeaseRequest) (bloom.Tas
 	if err := s.claiming(ctx, r.WorkerID); err != nil {
 		return t, err
 	}
-	lease, _, err := s.Lease(ctx, r)
+	lease, _, err := s.store.LeaseTask(ctx, r)
 	t.WorkerID, t.LeaseID = &lease.WorkerID, &lease.ID
 	return t, err
 }

@@ -7,15 +7,13 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/input"
 )
 
 // AppendEvents appends a worker's events under its current lease and returns the
 // number of the stream's last event.
 func (s *Service) AppendEvents(ctx context.Context, taskID, leaseID string, events []bloom.WorkerEvent) (int64, error) {
-	if !isID(taskID) {
-		return 0, bloom.ErrTaskNotFound
-	}
-	if !isID(leaseID) {
+	if !input.IsID(leaseID) {
 		return 0, bloom.ErrLeaseLost
 	}
 	var size int64
@@ -56,7 +54,7 @@ const StreamPageBytes = bloom.MaxEventPageBytes + bloom.MaxEventData
 // the task has ended and nothing is left to read. The caller must close the stream if
 // err is nil.
 func (s *Service) Stream(ctx context.Context, taskID string, after int64) (stream *Stream, finished bool, err error) {
-	task, err := s.Task(ctx, taskID)
+	task, err := s.store.Task(ctx, taskID)
 	if err != nil {
 		return nil, false, err
 	}

@@ -8,11 +8,6 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// ForgetContext forgets a context: here at once, on workers with their next claims.
-func (s *Service) ForgetContext(ctx context.Context, id, actor string) error {
-	return s.store.ForgetContext(ctx, bloom.CleanText(id), actor)
-}
-
 // forgottenFor is how long the cached number is used.
 const forgottenFor = 2 * time.Second
 

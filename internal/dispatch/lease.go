@@ -9,32 +9,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/input"
 )
 
-// Lease leases one task to a worker now.
-func (s *Service) Lease(ctx context.Context, r bloom.LeaseRequest) (bloom.Lease, bloom.Worker, error) {
-	if !isID(r.TaskID) {
-		return bloom.Lease{}, bloom.Worker{}, bloom.ErrTaskNotFound
-	}
-	r.WorkerID = bloom.CleanText(r.WorkerID)
-	return s.store.LeaseTask(ctx, r)
-}
-
-// Heartbeat renews a lease; the first one sets its task running.
-func (s *Service) Heartbeat(ctx context.Context, taskID, leaseID string) (bloom.HeartbeatResult, error) {
-	if !isID(taskID) {
-		return bloom.HeartbeatResult{}, bloom.ErrTaskNotFound
-	}
-	if leaseID != "" && !isID(leaseID) {
-		return bloom.HeartbeatResult{}, bloom.ErrLeaseLost
-	}
-	return s.store.Heartbeat(ctx, taskID, leaseID)
-}
-
 // Release returns an unfinished task to the queue.
 func (s *Service) Release(ctx context.Context, taskID string, r bloom.ReleaseSpec, actor string) (bloom.Task, error) {
-	if !isID(taskID) {
-		return bloom.Task{}, bloom.ErrTaskNotFound
-	}
-	if !isID(r.LeaseID) {
+	if !input.IsID(r.LeaseID) {
 		return bloom.Task{}, bloom.ErrLeaseLost
 	}
 	if bloom.CallerOf(ctx).Role == bloom.RoleWorker {
@@ -105,16 +82,16 @@ func (s *Service) Holder(ctx context.Context, taskID, leaseID string) (string, e
 // leaseOf returns a lease of a task: ErrTaskNotFound, ErrLeaseLost, or the zero Lease
 // if leaseID is empty.
 func (s *Service) leaseOf(ctx context.Context, taskID, leaseID string) (bloom.Lease, error) {
-	if leaseID == "" || !isID(taskID) {
-		_, err := s.Task(ctx, taskID)
+	if leaseID == "" {
+		_, err := s.store.Task(ctx, taskID)
 		return bloom.Lease{}, err
 	}
 	lease, err := bloom.Lease{}, error(bloom.ErrLeaseLost)
-	if isID(leaseID) {
+	if input.IsID(leaseID) {
 		lease, err = s.store.Lease(ctx, taskID, leaseID)
 	}
 	if errors.Is(err, bloom.ErrLeaseLost) {
-		if _, missing := s.Task(ctx, taskID); missing != nil {
+		if _, missing := s.store.Task(ctx, taskID); missing != nil {
 			return lease, missing
 		}
 	}

@@ -168,7 +168,7 @@ func (s *Service) Results(ctx context.Context, taskID string) (results []bloom.R
 // results lists a task's results with the first bytes of their outputs: at most "most" of
 // the newest, and of all others together.
 func (s *Service) results(ctx context.Context, taskID string, most int) ([]bloom.Result, error) {
-	if _, err := s.Task(ctx, taskID); err != nil {
+	if _, err := s.store.Task(ctx, taskID); err != nil {
 		return nil, err
 	}
 	results, err := s.store.Results(ctx, taskID)

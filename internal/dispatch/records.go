@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/input"
 )
 
 // readOutput returns the content of an artifact, nil if it has none. Content longer
@@ -45,18 +44,10 @@ func (s *Service) readOutput(ctx context.Context, artifactID string, most int) (
 	return &text, cut, nil
 }
 
-// Artifact returns one artifact.
-func (s *Service) Artifact(ctx context.Context, id string) (bloom.Artifact, error) {
-	if !isID(id) {
-		return bloom.Artifact{}, bloom.NotFound("Artifact")
-	}
-	return s.store.Artifact(ctx, id)
-}
-
 // ArtifactContent opens the content of an artifact; the caller closes it. The last
 // Read fails if the content is not what was recorded.
 func (s *Service) ArtifactContent(ctx context.Context, id string) (bloom.Artifact, io.ReadCloser, error) {
-	a, err := s.Artifact(ctx, id)
+	a, err := s.store.Artifact(ctx, id)
 	if err != nil {
 		return bloom.Artifact{}, nil, err
 	}
@@ -187,21 +178,4 @@ func (v *verified) Read(p []byte) (int, error) {
 		return n, errAltered
 	}
 	return n, err
-}
-
-// Audit lists audit entries, newest first.
-func (s *Service) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, bloom.Cursor, error) {
-	input.Normalize(&q)
-	return s.store.Audit(ctx, q)
-}
-
-// Contexts lists contexts, the most recently used first.
-func (s *Service) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error) {
-	input.Normalize(&q)
-	return s.store.Contexts(ctx, q)
-}
-
-// Context returns one context.
-func (s *Service) Context(ctx context.Context, id string) (bloom.Context, error) {
-	return s.store.Context(ctx, bloom.CleanText(id))
 }

@@ -182,9 +182,6 @@ func cleanAddress(address string) (string, error) {
 	return strings.TrimSuffix(u.String(), "/"), nil
 }
 
-// Ready reports whether the store answers.
-func (s *Service) Ready(ctx context.Context) error { return s.store.Ping(ctx) }
-
 // Writable returns an error while the database refuses writes.
 func (s *Service) Writable() error {
 	if s.machine != nil {
@@ -194,6 +191,3 @@ func (s *Service) Writable() error {
 	}
 	return nil
 }
-
-// StoreName returns the name of the store.
-func (s *Service) StoreName() string { return s.store.Name() }

@@ -20,7 +20,7 @@ func (s *Service) held(ctx context.Context, taskID, leaseID string) (bloom.Task,
 	if err := s.CheckActive(ctx, taskID, leaseID); err != nil {
 		return bloom.Task{}, err
 	}
-	return s.Task(ctx, taskID)
+	return s.store.Task(ctx, taskID)
 }
 
 // Transcript returns the state of the transcript of a held task's context and, if
@@ -130,7 +130,7 @@ func (s *Service) checkTranscript(ctx context.Context, req *bloom.CompleteReques
 	if !c.ChangesContext() {
 		return nil
 	}
-	task, err := s.Task(ctx, req.TaskID)
+	task, err := s.store.Task(ctx, req.TaskID)
 	if err != nil {
 		return err
 	}

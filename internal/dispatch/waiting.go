@@ -13,7 +13,7 @@ import (
 // ExplainedTask returns one task; a queued one says what it waits for, which costs
 // two more queries.
 func (s *Service) ExplainedTask(ctx context.Context, id string) (bloom.Task, error) {
-	t, err := s.Task(ctx, id)
+	t, err := s.store.Task(ctx, id)
 	if err != nil || t.Status != bloom.TaskQueued {
 		return t, err
 	}

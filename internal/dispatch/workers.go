@@ -2,8 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -51,42 +49,4 @@ func (s *Service) limitWorker(ctx context.Context, w *bloom.WorkerSpec) error {
 			bloom.FieldError{Field: "capabilities.labels", Message: fmt.Sprintf("must have, together with all other texts, at most %d bytes", shortRecord)})
 	}
 	return nil
-}
-
-// Worker returns one worker and its active leases.
-func (s *Service) Worker(ctx context.Context, id string) (bloom.Worker, []bloom.Lease, error) {
-	return s.store.Worker(ctx, bloom.CleanText(id))
-}
-
-// WorkersAfter lists the next n workers by name.
-func (s *Service) WorkersAfter(ctx context.Context, name string, n int) ([]bloom.Worker, error) {
-	return s.store.WorkersAfter(ctx, name, n)
-}
-
-// RemoveWorker removes a worker; its active leases are released.
-func (s *Service) RemoveWorker(ctx context.Context, id, actor string) error {
-	return s.store.RemoveWorker(ctx, bloom.CleanText(id), actor)
-}
-
-// DrainWorker drains or undrains a worker at the runtime.
-func (s *Service) DrainWorker(ctx context.Context, id string, drain bool, actor string) (bloom.Worker, error) {
-	return s.store.DrainWorker(ctx, bloom.CleanText(id), drain, actor)
-}
-
-// ReportLogs keeps the last log lines of a worker.
-func (s *Service) ReportLogs(ctx context.Context, id string, r bloom.LogReport) error {
-	return s.store.ReportLogs(ctx, bloom.CleanText(id), r)
-}
-
-// WorkerLogs returns the last lines that a worker reported. Instance ids are hashed:
-// they distinguish processes, but a process proves its identity with the real one.
-func (s *Service) WorkerLogs(ctx context.Context, id string) (bloom.WorkerLogs, error) {
-	logs, err := s.store.WorkerLogs(ctx, bloom.CleanText(id))
-	for i, l := range logs.Lines {
-		if l.InstanceID != "" {
-			sum := sha256.Sum256([]byte(l.InstanceID))
-			logs.Lines[i].InstanceID = hex.EncodeToString(sum[:6])
-		}
-	}
-	return logs, err
 }

@@ -11,10 +11,12 @@ import (
 	"github.com/bloom-runtime/bloom/internal/guard"
 )
 
-// Config configures a Server. Service and Auth are required.
+// Config configures a Server. Service, Store and Auth are required.
 type Config struct {
 	Service *dispatch.Service
-	Auth    *auth.Authenticator
+	// Store is the one of Service, for requests that are one operation of it.
+	Store bloom.Store
+	Auth  *auth.Authenticator
 	// Origin refuses requests of pages of other origins; nil: of all but the server's own.
 	Origin *auth.Origin
 	// Proxy forwards requests to membridge; nil: they are answered with 502.

@@ -32,7 +32,7 @@ func (s *Server) artifactContent(ctx context.Context, c *call, in *contentQuery)
 	if err := s.reserve(ctx, c, bloom.InlineContentLimit); err != nil {
 		return nil, err
 	}
-	a, err := s.svc.Artifact(ctx, in.ID)
+	a, err := s.store.Artifact(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -104,7 +104,7 @@ func newFixture(t testing.TB, options ...fixtureOption) *fixture {
 	}
 	r.service, err = dispatch.New(t.Context(), dc)
 	must(t, err)
-	hc.Service = r.service
+	hc.Service, hc.Store = r.service, dc.Store
 	hc.Auth, err = auth.New(ac)
 	must(t, err)
 	must(t, hc.Auth.Open(t.Context(), r.store, sealer, r.clock))

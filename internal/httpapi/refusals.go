@@ -30,7 +30,9 @@ func (s *Server) auditRefusal(r *http.Request, caller auth.Principal, err error)
 	}
 	f := s.failure(r.Context(), "", err)
 	ctx := bloom.WithCaller(context.WithoutCancel(r.Context()), bloom.Caller{KeyID: caller.ID, Role: caller.Role, Address: s.proxies.Client(r)})
-	if err := s.svc.Refused(ctx, r.Pattern, actor, f.Message); err != nil {
+	if err := s.store.AppendAudit(ctx, bloom.Audit{
+		Action: bloom.ActionRefused, EntityType: "route", EntityID: r.Pattern, Actor: actor, Detail: f.Message, Data: nil,
+	}); err != nil {
 		s.log.WarnContext(ctx, "auditing a refused request failed", "error", err)
 	}
 }

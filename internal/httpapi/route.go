@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/input"
@@ -209,6 +210,22 @@ func nextPage(r *http.Request, cursor string) string {
 // pathID is the id in the path.
 type pathID struct {
 	ID string `path:"id"`
+}
+
+// noID is an id that nothing has.
+var noID = uuid.Nil.String()
+
+// cleanID replaces an id in the path that a database might refuse: no task and no artifact has it.
+func cleanID(r *http.Request) {
+	id := r.PathValue("id")
+	_, path, _ := strings.Cut(r.Pattern, " ")
+	switch {
+	case id == "":
+	case !input.IsID(id) && (strings.HasPrefix(path, tasksPath) || strings.HasPrefix(path, artifactsPath)):
+		r.SetPathValue("id", noID)
+	default:
+		r.SetPathValue("id", bloom.CleanText(id))
+	}
 }
 
 // checkFilter refuses a value that no entry can have.

@@ -81,7 +81,7 @@ func (s *Server) systemRoutes() {
 	handle(s, route{method: http.MethodPost, path: runtimePath + "/test-connection", id: "test-connection", summary: "Test the connection to membridge with the stored settings", tag: "system"}, s.testConnection)
 	handle(s, route{method: http.MethodGet, path: runtimePath + "/stats", id: "stats", summary: "Counts at a glance", tag: "system"},
 		func(ctx context.Context, _ *call, _ *none) (*reply[bloom.Stats], error) {
-			st, err := s.svc.Stats(ctx)
+			st, err := s.store.Stats(ctx)
 			return &reply[bloom.Stats]{http.StatusOK, st}, err
 		})
 }
@@ -90,7 +90,7 @@ func (s *Server) systemRoutes() {
 func (s *Server) health(ctx context.Context, c *call, _ *none) (*reply[health], error) {
 	h := health{
 		Status: "ok", Service: "bloom-runtime", Version: s.version, Uptime: s.clock.Now().Sub(s.started).Seconds(),
-		Storage: s.svc.StoreName(), Membridge: s.svc.MembridgeState(), Artifacts: s.svc.Blobs(), Auth: s.auth.Mode(), Loopback: s.loopbackOnly,
+		Storage: s.store.Name(), Membridge: s.svc.MembridgeState(), Artifacts: s.svc.Blobs(), Auth: s.auth.Mode(), Loopback: s.loopbackOnly,
 	}
 	if c.caller.Known() && s.disk != nil {
 		h.Disk = s.disk()
@@ -110,7 +110,7 @@ func (s *Server) health(ctx context.Context, c *call, _ *none) (*reply[health], 
 	if err := s.stored.check(s.clock, func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second) // the result is for other callers, too
 		defer cancel()
-		return s.svc.Ready(ctx)
+		return s.store.Ping(ctx)
 	}); err != nil {
 		h.Status = "degraded"
 		return &reply[health]{http.StatusServiceUnavailable, h}, nil

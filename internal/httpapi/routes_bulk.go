@@ -7,6 +7,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/input"
 )
 
 // bulkAtOnce is how many tasks of one request are changed concurrently, so that the
@@ -17,10 +18,10 @@ func (s *Server) bulkRoutes() {
 	for _, op := range []struct {
 		dispatch.Bulk
 		many, all string
-		do        func(ctx context.Context, id, actor string) (bloom.Task, error)
+		do        func(store bloom.Store, ctx context.Context, id, actor string) (bloom.Task, error)
 	}{
-		{dispatch.BulkCancel, "Cancel many tasks", "Cancel all tasks that match", s.svc.Cancel},
-		{dispatch.BulkRequeue, "Put many tasks back in the queue", "Put all tasks that match back in the queue", s.svc.Requeue},
+		{dispatch.BulkCancel, "Cancel many tasks", "Cancel all tasks that match", bloom.Store.Cancel},
+		{dispatch.BulkRequeue, "Put many tasks back in the queue", "Put all tasks that match back in the queue", bloom.Store.Requeue},
 	} {
 		handle(s, route{method: http.MethodPost, path: tasksPath + "/" + op.Name, id: op.Name + "-tasks", summary: op.many, tag: "tasks", body: bloom.TaskIDs{}},
 			func(ctx context.Context, c *call, _ *none) (*reply[bloom.TaskOutcomes], error) {
@@ -44,7 +45,7 @@ func (s *Server) bulkRoutes() {
 }
 
 // matching changes the next tasks that match, or counts them.
-func (s *Server) matching(ctx context.Context, c *call, op dispatch.Bulk, in bloom.TasksMatching, do func(ctx context.Context, id, actor string) (bloom.Task, error)) (done bloom.TasksMatched, err error) {
+func (s *Server) matching(ctx context.Context, c *call, op dispatch.Bulk, in bloom.TasksMatching, do func(store bloom.Store, ctx context.Context, id, actor string) (bloom.Task, error)) (done bloom.TasksMatched, err error) {
 	ids, next, err := s.svc.Matching(ctx, op, in)
 	if err != nil {
 		return done, err
@@ -62,7 +63,7 @@ func (s *Server) matching(ctx context.Context, c *call, op dispatch.Bulk, in blo
 }
 
 // forEach changes each of the tasks. A refusal of one does not affect the others.
-func (s *Server) forEach(ctx context.Context, c *call, ids []string, do func(ctx context.Context, id, actor string) (bloom.Task, error)) []bloom.TaskOutcome {
+func (s *Server) forEach(ctx context.Context, c *call, ids []string, do func(store bloom.Store, ctx context.Context, id, actor string) (bloom.Task, error)) []bloom.TaskOutcome {
 	results := make([]bloom.TaskOutcome, 0, len(ids))
 	seen := make(map[string]bool, len(ids))
 	for _, id := range ids {
@@ -78,7 +79,10 @@ func (s *Server) forEach(ctx context.Context, c *call, ids []string, do func(ctx
 		wg.Go(func() {
 			defer func() { <-slots }()
 			r := &results[i]
-			t, err := do(ctx, r.ID, c.caller.Name)
+			t, err := bloom.Task{}, error(bloom.ErrTaskNotFound)
+			if input.IsID(r.ID) {
+				t, err = do(s.store, ctx, r.ID, c.caller.Name)
+			}
 			if err != nil {
 				f := s.failure(ctx, c.id, err)
 				r.Code, r.Error = f.Code, f.Message

@@ -50,12 +50,12 @@ func (s *Server) contextRoutes() {
 	handle(s, route{method: http.MethodGet, path: contextsPath, id: "list-contexts", summary: "Contexts, most recently used first", tag: "records"}, s.listContexts)
 	handle(s, route{method: http.MethodGet, path: contextsPath + "/{id}", id: "get-context", summary: "One context", tag: "records"},
 		func(ctx context.Context, _ *call, in *pathID) (*reply[bloom.Context], error) {
-			x, err := s.svc.Context(ctx, in.ID)
+			x, err := s.store.Context(ctx, in.ID)
 			return &reply[bloom.Context]{http.StatusOK, x}, err
 		})
 	handle(s, route{method: http.MethodDelete, path: contextsPath + "/{id}", id: "forget-context", summary: "Forget a context everywhere", tag: "records"},
 		func(ctx context.Context, c *call, in *pathID) (*reply[droppedContext], error) {
-			err := s.svc.ForgetContext(ctx, in.ID, c.caller.Name)
+			err := s.store.ForgetContext(ctx, in.ID, c.caller.Name)
 			return &reply[droppedContext]{http.StatusOK, droppedContext{true, in.ID}}, err
 		})
 	handle(s, route{method: http.MethodGet, path: transcriptPath, id: "transcript-state", summary: "The state of the transcript of a held task's context", tag: "leases"},
@@ -93,7 +93,7 @@ func (s *Server) listContexts(ctx context.Context, c *call, in *contextFilter) (
 	if err != nil {
 		return nil, err
 	}
-	list, next, err := s.svc.Contexts(ctx, bloom.ContextQuery{ShortID: in.ShortID, Page: p})
+	list, next, err := s.store.Contexts(ctx, bloom.ContextQuery{ShortID: bloom.CleanText(in.ShortID), Page: p})
 	return paged(c, list, next), err
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/input"
 )
 
 // leased is the response to a lease.
@@ -34,7 +35,7 @@ func (s *Server) leaseTask(ctx context.Context, c *call, in *pathID) (*reply[lea
 	if err := s.decode(c, limitBody, &b); err != nil {
 		return nil, err
 	}
-	lease, worker, err := s.svc.Lease(ctx, bloom.LeaseRequest{TaskID: in.ID, WorkerID: b.WorkerID, TTLSec: b.TTLSeconds, Actor: c.caller.Name})
+	lease, worker, err := s.store.LeaseTask(ctx, bloom.LeaseRequest{TaskID: in.ID, WorkerID: bloom.CleanText(b.WorkerID), TTLSec: b.TTLSeconds, Actor: c.caller.Name})
 	return &reply[leased]{http.StatusCreated, leased{lease, worker}}, err
 }
 
@@ -88,7 +89,10 @@ func (s *Server) heartbeat(ctx context.Context, c *call, in *pathID) (*reply[blo
 	if err := s.mayUse(ctx, c, in.ID, b.LeaseID); err != nil {
 		return nil, err
 	}
-	res, err := s.svc.Heartbeat(ctx, in.ID, b.LeaseID)
+	if b.LeaseID != "" && !input.IsID(b.LeaseID) {
+		return nil, bloom.ErrLeaseLost
+	}
+	res, err := s.store.Heartbeat(ctx, in.ID, b.LeaseID)
 	return &reply[bloom.HeartbeatResult]{http.StatusOK, res}, err
 }
 

@@ -163,9 +163,8 @@ func (s *Server) selectLeader(ctx context.Context, c *call, in *projectInput) (*
 	defer cancel()
 	res, err := s.ask(ctx, http.MethodPost, project+"/leadership/select", bloom.MustJSON(b))
 	if unanswered(err) {
-		keep, done := context.WithTimeout(context.WithoutCancel(ctx), auditLimit)
-		defer done()
-		return nil, errors.Join(err, s.svc.PromotionUnknown(keep, in.CID, b.PrimaryNodeID, c.caller.Name))
+		return nil, errors.Join(err, s.auditOrder(ctx, c, bloom.ActionLeadershipPromote, in.CID,
+			"Outcome unknown: membridge did not answer whether "+b.PrimaryNodeID+" leads "+in.CID, map[string]string{"primary_node_id": b.PrimaryNodeID, "outcome": "unknown"}))
 	}
 	if err != nil {
 		return nil, err
@@ -174,7 +173,19 @@ func (s *Server) selectLeader(ctx context.Context, c *call, in *projectInput) (*
 		return nil, &bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeStrange,
 			Message: "Membridge did not confirm that it selected this node; check the project's leadership"}
 	}
-	return res, s.svc.Promoted(ctx, in.CID, b.PrimaryNodeID, c.caller.Name)
+	return res, s.auditOrder(ctx, c, bloom.ActionLeadershipPromote, in.CID, b.PrimaryNodeID+" leads "+in.CID, map[string]string{"primary_node_id": b.PrimaryNodeID})
+}
+
+// auditOrder records in the audit what a caller had membridge do with a project.
+func (s *Server) auditOrder(ctx context.Context, c *call, action, project, detail string, data map[string]string) error {
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), auditLimit)
+	defer done()
+	for name, text := range data {
+		data[name] = bloom.CleanText(text)
+	}
+	return s.store.AppendAudit(ctx, bloom.Audit{
+		Action: action, EntityType: "project", EntityID: bloom.CleanText(project), Actor: c.caller.Name, Detail: bloom.CleanText(detail), Data: bloom.MustJSON(data),
+	})
 }
 
 const (

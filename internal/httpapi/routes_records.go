@@ -34,7 +34,7 @@ func (s *Server) recordRoutes() {
 	handle(s, route{method: http.MethodGet, path: artifactsPath, id: "list-artifacts", texts: true, summary: "Artifacts, newest first", tag: "records"}, s.listArtifacts)
 	handle(s, route{method: http.MethodGet, path: artifactsPath + "/{id}", id: "get-artifact", texts: true, summary: "One artifact", tag: "records"},
 		func(ctx context.Context, _ *call, in *pathID) (*reply[bloom.Artifact], error) {
-			a, err := s.svc.Artifact(ctx, in.ID)
+			a, err := s.store.Artifact(ctx, in.ID)
 			return &reply[bloom.Artifact]{http.StatusOK, a}, err
 		})
 	handle(s, route{method: http.MethodGet, path: artifactsPath + "/{id}/content", id: "artifact-content", summary: "The bytes of an artifact", tag: "records"}, s.artifactContent)
@@ -57,7 +57,13 @@ func (s *Server) recordRoutes() {
 			if err := q.err(); err != nil {
 				return nil, err
 			}
-			part, err := s.svc.AuditChain(ctx, after, int(limit))
+			lag, err := s.store.AuditLag(ctx)
+			if err != nil {
+				return nil, err
+			}
+			head, prev, links, err := s.store.AuditLinks(ctx, after, bloom.Page{Limit: int(limit)}.Size())
+			part := bloom.PartOf(head, prev, links)
+			part.Exported, part.Branch = lag.LastExported, lag.Branch
 			return &reply[bloom.ChainPart]{http.StatusOK, part}, err
 		})
 }
@@ -76,7 +82,7 @@ func (s *Server) listAudit(ctx context.Context, c *call, in *auditFilter) (*page
 	if err != nil {
 		return nil, err
 	}
-	list, next, err := s.svc.Audit(ctx, bloom.AuditQuery{EntityID: in.EntityID, Action: in.Action, Page: p})
+	list, next, err := s.store.Audit(ctx, bloom.AuditQuery{EntityID: bloom.CleanText(in.EntityID), Action: bloom.CleanText(in.Action), Page: p})
 	return paged(c, list, next), err
 }
 

@@ -61,9 +61,11 @@ func (s *Server) sync(ctx context.Context, c *call, kind string) (*reply[json.Ra
 	if err == nil {
 		_ = json.Unmarshal(res.Body, &order) // membridge's shape was checked
 	}
-	keep, done := context.WithTimeout(context.WithoutCancel(ctx), auditLimit)
-	defer done()
-	if failed := s.svc.SyncRequested(keep, kind, b.Project, b.Agent, order.JobID, c.caller.Name); failed != nil {
+	detail := b.Agent + " is to " + kind + " the memory of " + b.Project
+	if order.JobID == "" {
+		detail = "Outcome unknown: membridge did not answer whether " + detail
+	}
+	if failed := s.auditOrder(ctx, c, bloom.ActionSyncRequested, b.Project, detail, map[string]string{"kind": kind, "agent": b.Agent, "job_id": order.JobID}); failed != nil {
 		return nil, errors.Join(err, failed)
 	}
 	return res, err

@@ -36,12 +36,12 @@ func (s *Server) taskRoutes() {
 		})
 	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/cancel", id: "cancel-task", summary: "Cancel a task", tag: "tasks"},
 		func(ctx context.Context, c *call, in *pathID) (*reply[bloom.Task], error) {
-			return taskReply(s.svc.Cancel(ctx, in.ID, c.caller.Name))
+			return taskReply(s.store.Cancel(ctx, in.ID, c.caller.Name))
 		})
 	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/dispatch", id: "dispatch-task", summary: "Make sure that a worker can run a task", tag: "tasks", body: dispatchBody{}}, s.dispatchTask)
 	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/requeue", id: "requeue-task", summary: "Put a failed, dead or cancelled task back in the queue", tag: "tasks"},
 		func(ctx context.Context, c *call, in *pathID) (*reply[bloom.Task], error) {
-			return taskReply(s.svc.Requeue(ctx, in.ID, c.caller.Name))
+			return taskReply(s.store.Requeue(ctx, in.ID, c.caller.Name))
 		})
 	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}/results", id: "task-results", texts: true, summary: "A task's results, newest first", tag: "tasks"},
 		func(ctx context.Context, _ *call, in *pathID) (*reply[resultList], error) {

@@ -3,6 +3,8 @@ package httpapi
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -81,9 +83,9 @@ func (l workerList) write(w io.Writer) error {
 func (s *Server) workerRoutes() {
 	handle(s, route{method: http.MethodGet, path: workersPath, id: "list-workers", summary: "Workers by name", tag: "workers"},
 		func(ctx context.Context, c *call, _ *none) (*reply[workerList], error) {
-			first, err := s.svc.WorkersAfter(ctx, "", workersAtOnce)
+			first, err := s.store.WorkersAfter(ctx, "", workersAtOnce)
 			next := func(name string) []bloom.Worker {
-				more, err := s.svc.WorkersAfter(ctx, name, workersAtOnce)
+				more, err := s.store.WorkersAfter(ctx, name, workersAtOnce)
 				if err != nil {
 					s.log.WarnContext(ctx, "the list of workers could not be read to its end", "request_id", c.id, "error", err)
 					panic(http.ErrAbortHandler) // cut, so that nobody takes it for whole
@@ -94,7 +96,7 @@ func (s *Server) workerRoutes() {
 		})
 	handle(s, route{method: http.MethodGet, path: workersPath + "/{id}", id: "get-worker", summary: "One worker and its active leases", tag: "workers"},
 		func(ctx context.Context, _ *call, in *pathID) (*reply[workerDetail], error) {
-			w, leases, err := s.svc.Worker(ctx, in.ID)
+			w, leases, err := s.store.Worker(ctx, in.ID)
 			if leases == nil {
 				leases = []bloom.Lease{}
 			}
@@ -108,13 +110,20 @@ func (s *Server) workerRoutes() {
 	answers["201"] = &created
 	handle(s, route{method: http.MethodDelete, path: workersPath + "/{id}", id: "remove-worker", summary: "Remove a worker and release its leases", tag: "workers"},
 		func(ctx context.Context, c *call, in *pathID) (*reply[removed], error) {
-			err := s.svc.RemoveWorker(ctx, in.ID, c.caller.Name)
+			err := s.store.RemoveWorker(ctx, in.ID, c.caller.Name)
 			return &reply[removed]{http.StatusOK, removed{true, in.ID}}, err
 		})
 	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/drain", id: "drain-worker", summary: "Drain or undrain a worker at the runtime", tag: "workers", body: drainBody{}}, s.drainWorker)
 	handle(s, route{method: http.MethodGet, path: workersPath + "/{id}/logs", id: "worker-logs", summary: "The last log lines that a worker reported", tag: "workers"},
 		func(ctx context.Context, _ *call, in *pathID) (*reply[bloom.WorkerLogs], error) {
-			logs, err := s.svc.WorkerLogs(ctx, in.ID)
+			logs, err := s.store.WorkerLogs(ctx, in.ID)
+			// Hashes distinguish processes; with its instance id a process proves which one it is.
+			for i, l := range logs.Lines {
+				if l.InstanceID != "" {
+					sum := sha256.Sum256([]byte(l.InstanceID))
+					logs.Lines[i].InstanceID = hex.EncodeToString(sum[:6])
+				}
+			}
 			return &reply[bloom.WorkerLogs]{http.StatusOK, logs}, err
 		})
 	handle(s, route{method: http.MethodPost, path: workersPath + "/{id}/logs", id: "report-logs", summary: "Report a worker's last log lines", tag: "workers", body: bloom.LogReport{}}, s.reportLogs)
@@ -165,7 +174,7 @@ func (s *Server) workerSpec(ctx context.Context, body json.RawMessage) (bloom.Wo
 	if err != nil {
 		return spec, err
 	}
-	known, _, err := s.svc.Worker(ctx, spec.Name)
+	known, _, err := s.store.Worker(ctx, bloom.CleanText(spec.Name))
 	if errors.Is(err, bloom.ErrWorkerNotFound) {
 		return spec, nil
 	}
@@ -199,7 +208,7 @@ func (s *Server) drainWorker(ctx context.Context, c *call, in *pathID) (*reply[b
 	if err := s.decode(c, limitBody, &b); err != nil {
 		return nil, err
 	}
-	w, err := s.svc.DrainWorker(ctx, in.ID, b.Drain, c.caller.Name)
+	w, err := s.store.DrainWorker(ctx, in.ID, b.Drain, c.caller.Name)
 	return &reply[bloom.Worker]{http.StatusOK, w}, err
 }
 
@@ -212,10 +221,10 @@ func (s *Server) reportLogs(ctx context.Context, c *call, in *pathID) (*reply[bl
 		return nil, err
 	}
 	r.MustName = isWorker(c)
-	if err := s.svc.ReportLogs(ctx, in.ID, r); err != nil {
+	if err := s.store.ReportLogs(ctx, in.ID, r); err != nil {
 		return nil, err
 	}
-	logs, err := s.svc.WorkerLogs(ctx, in.ID)
+	logs, err := s.store.WorkerLogs(ctx, in.ID)
 	logs.Lines = []bloom.LogLine{} // the caller already has them
 	return &reply[bloom.WorkerLogs]{http.StatusOK, logs}, err
 }

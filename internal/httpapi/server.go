@@ -29,6 +29,7 @@ const (
 // Server answers the runtime's HTTP requests. It is safe for concurrent use.
 type Server struct {
 	svc          *dispatch.Service
+	store        bloom.Store
 	auth         *auth.Authenticator
 	origin       *auth.Origin
 	proxy        MembridgeProxy
@@ -78,7 +79,7 @@ func New(c Config) *Server {
 		c.StartedAt = c.Clock.Now()
 	}
 	s := &Server{
-		svc: c.Service, auth: c.Auth, origin: c.Origin, proxy: c.Proxy, proxies: c.Proxies, web: c.Web, log: c.Logger,
+		svc: c.Service, store: c.Store, auth: c.Auth, origin: c.Origin, proxy: c.Proxy, proxies: c.Proxies, web: c.Web, log: c.Logger,
 		clock: c.Clock, started: c.StartedAt, version: c.Version, loopbackOnly: c.LoopbackOnly, observe: c.Observe, limits: newLimits(c), anonymousAudits: guard.NewLimiter(c.Clock, anonymousAudits), probed: guard.NewLimiter(c.Clock, probesLogged),
 		bodies: newBudget(cmp.Or(c.BodyBudget, DefaultBodyBudget)), streamTimeout: cmp.Or(c.StreamTimeout, DefaultStreamTimeout), disk: c.Disk, privateCA: c.PrivateCA, known: c.Known, files: share.New(transfersOfAll, transfersOfNetwork),
 	}
@@ -176,6 +177,7 @@ func (s *Server) enter(policy auth.Policy, h http.HandlerFunc) http.HandlerFunc 
 		c := callOf(r.Context())
 		rec := w.(*recorder)
 		rec.matched, rec.call = true, c
+		cleanID(r)
 		caller, err := s.auth.Authenticate(r)
 		switch {
 		case err != nil && !policy.Open():

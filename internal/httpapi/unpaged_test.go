@@ -94,7 +94,7 @@ func serve(t *testing.T, store bloom.Store) *client.Client {
 	must(t, err)
 	must(t, keys.Open(t.Context(), store, sealer, bloom.SystemClock{}))
 	t.Cleanup(keys.Close)
-	server := httptest.NewServer(httpapi.New(httpapi.Config{Service: service, Auth: keys, Logger: quiet, Version: "test", Metrics: http.NotFoundHandler()}))
+	server := httptest.NewServer(httpapi.New(httpapi.Config{Service: service, Store: store, Auth: keys, Logger: quiet, Version: "test", Metrics: http.NotFoundHandler()}))
 	t.Cleanup(server.Close)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)

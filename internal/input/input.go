@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/google/uuid"
+
 	"github.com/bloom-runtime/bloom"
 )
 
@@ -130,6 +132,12 @@ func fill(f *field, v reflect.Value) {
 		}
 		v.SetInt(n)
 	}
+}
+
+// IsID reports whether id has the form of an id of the runtime: a UUID in its canonical form. Others
+// must not reach a store, because a database might refuse them.
+func IsID(id string) bool {
+	return len(id) == 36 && uuid.Validate(id) == nil
 }
 
 // Normalize cleans every string in the struct that to points to (see bloom.CleanText), replaces nil

@@ -87,7 +87,7 @@ func (r *Runtime) Up() {
 	keys, err := auth.New(auth.Config{AdminKey: AdminKey, LoopbackOnly: true})
 	r.must(err)
 	r.must(keys.Open(ctx, r.Store, sealer, bloom.SystemClock{}))
-	api := httpapi.New(httpapi.Config{Service: r.Service, Auth: keys, Logger: logger, Version: "test"})
+	api := httpapi.New(httpapi.Config{Service: r.Service, Store: r.Store, Auth: keys, Logger: logger, Version: "test"})
 	listener, err := net.Listen("tcp", r.addr)
 	r.must(err)
 	r.URL = "http://" + r.addr
