@@ -16,10 +16,11 @@ import (
 // process.
 const awaitClaim = "--await-claim"
 
-// claimTimeout is how long claude may take to answer a claim.
-const claimTimeout = 5 * time.Second
+// claimTimeout is how long claude may take to answer a claim. It may have just been started, on a
+// busy machine. Only one task waits that long: then no spare process is started any more.
+const claimTimeout = 30 * time.Second
 
-// spareWorkdir returns the folder in which the spare process waits.
+// spareWorkdir returns the folder of the spare process, or the one that contains it.
 func (c Config) spareWorkdir() string {
 	if c.WorkdirPerContext {
 		return filepath.Join(c.Workdir, "spare")
@@ -27,9 +28,44 @@ func (c Config) spareWorkdir() string {
 	return c.Workdir
 }
 
-// startUnclaimed starts a spare process for contexts with folders of their own.
-func startUnclaimed(c Config, path string, args []string, workdir, key string) (*warmProcess, error) {
-	return startProcess(c, path, append(slices.Clone(args), awaitClaim), workdir, key)
+// startUnclaimed starts a spare process for contexts with folders of their own. It waits in a new
+// folder, in which no task can have left anything that claude reads at its start.
+func startUnclaimed(c Config, path string, args []string, key string) (*warmProcess, error) {
+	dir, err := newSpareFolder(c.spareWorkdir())
+	if err != nil {
+		return nil, err
+	}
+	return startProcess(c, path, append(slices.Clone(args), awaitClaim), dir, key)
+}
+
+// newSpareFolder makes an empty folder in dir, and removes the empty ones of earlier processes.
+func newSpareFolder(dir string) (string, error) {
+	if info, err := os.Lstat(dir); err == nil && !info.IsDir() { // a task has put it there
+		if err := os.Remove(dir); err != nil {
+			return "", err
+		}
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	for _, name := range someNames(dir) {
+		_ = os.Remove(filepath.Join(dir, name)) // it stays if a task has written to it
+	}
+	return os.MkdirTemp(dir, "")
+}
+
+// isEmpty reports whether a folder is empty.
+func isEmpty(dir string) bool { return len(someNames(dir)) == 0 }
+
+// someNames returns names of a folder's entries, not more than a few.
+func someNames(dir string) []string {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	names, _ := f.Readdirnames(16)
+	return names
 }
 
 // spareKey returns the key of a spare process that the session can use, given its own key;
@@ -56,7 +92,7 @@ func (s *coldSession) spareKey(ctx context.Context, key string) string {
 func (s *warmSession) claimSpare(ctx context.Context) {
 	err := s.current.claim(ctx, s.workdir)
 	if err == nil {
-		s.current.key = s.key
+		s.current.key, s.current.folder, s.current.inode = s.key, s.workdir, inode(s.workdir)
 		return
 	}
 	if ctx.Err() == nil {

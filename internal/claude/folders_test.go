@@ -17,7 +17,6 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/claude"
-	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
 // folders is the server's part of moving working folders, in memory.
@@ -104,13 +103,7 @@ type folderWorkers struct {
 func newFolderWorkers(t *testing.T, n, warm int) *folderWorkers {
 	t.Helper()
 	c := &folderWorkers{t: t, folders: &folders{frames: map[string][]byte{}, kept: map[string]bloom.WorkspaceUpdate{}}}
-	c.archive, c.harnesses = fleet(t, n, warm, func(r standin.Request) standin.Reply {
-		_, command, ok := strings.Cut(r.LastUser(), "sh: ")
-		if !ok || r.HasToolResult() {
-			return standin.Reply{Text: "done"}
-		}
-		return standin.Tool("", "Bash", map[string]any{"command": command, "description": "work"})
-	})
+	c.archive, c.harnesses = fleet(t, n, warm, inShell)
 	for _, h := range c.harnesses {
 		h.config.Workspaces, h.config.AllowedTools = c.folders, []string{"Bash"}
 	}

@@ -123,9 +123,6 @@ func (r *Runner) Prepare() {
 		if !r.config.WorkdirPerContext {
 			return startProcess(plain.config, plain.path, plain.turnArgs(), plain.workdir, key)
 		}
-		if err := os.MkdirAll(plain.workdir, 0o755); err != nil {
-			return nil, err
-		}
-		return startUnclaimed(plain.config, plain.path, plain.turnArgs(), plain.workdir, key)
+		return startUnclaimed(plain.config, plain.path, plain.turnArgs(), key)
 	})
 }

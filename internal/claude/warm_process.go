@@ -27,7 +27,10 @@ type warmProcess struct {
 	key     string       // of everything that claude reads at its start
 	initial map[int]bool // its descendants before the first turn, such as MCP servers
 
-	unclaimed atomic.Bool // it has no folder yet; see claim.go
+	folder string // where it runs
+	inode  uint64 // the folder's number
+
+	unclaimed atomic.Bool // it has no folder of a context yet; see claim.go
 	answer    chan error  // claude's answer to the claim
 
 	contextID   string // whose turns it serves; empty for a spare process
@@ -52,7 +55,7 @@ func startProcess(c Config, path string, args []string, workdir, key string) (*w
 		return nil, err
 	}
 	defer input.Close()
-	l := &warmProcess{stdin: stdin, key: key, log: c.Log, answer: make(chan error, 1)}
+	l := &warmProcess{stdin: stdin, key: key, folder: workdir, inode: inode(workdir), log: c.Log, answer: make(chan error, 1)}
 	l.unclaimed.Store(slices.Contains(args, awaitClaim))
 	stdout := &lineWriter{max: c.MaxLine, line: l.line, tooLong: l.tooLong}
 	stderr := &lineWriter{max: maxEventText, line: l.stderrLine, tooLong: func(int) {}}

@@ -43,6 +43,12 @@ func (l *warmProcess) replaceReason(limits warmLimits) string {
 	if l.exited() {
 		return "it ended"
 	}
+	if inode(l.folder) != l.inode {
+		return "its folder is gone" // another one of that name may have taken its place
+	}
+	if l.unclaimed.Load() && !isEmpty(l.folder) {
+		return "a task wrote to its folder"
+	}
 	l.mu.Lock()
 	fault := l.fault
 	l.mu.Unlock()
