@@ -110,6 +110,7 @@ test: test-deps build ## Run all tests, most with the race detector, in random o
 	@# Built as make build does, they find nearly everything in the build cache.
 	CGO_ENABLED=0 go test $(TESTFLAGS) -trimpath $(UNRACED)
 	CGO_ENABLED=0 go test $(TESTFLAGS) -trimpath -run '^TestStore$$' ./internal/store/postgres
+	cd bench && CGO_ENABLED=0 go test $(TESTFLAGS) -trimpath ./...
 	$(NPM) run -s test
 	$(NPM) run -s e2e
 
@@ -133,6 +134,7 @@ e2e: test-deps ## Run only the end-to-end tests with the real claude
 .PHONY: lint
 lint: $(BIN)/golangci-lint web/src/api/schema.d.ts ## Check the code against .golangci.yaml and web/biome.json
 	$(BIN)/golangci-lint run ./...
+	cd bench && go vet ./...
 	$(NPM) run -s lint
 
 .PHONY: tools

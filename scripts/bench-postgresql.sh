@@ -198,7 +198,7 @@ bench_fleet() {
 	done
 }
 
-# What tools/scaling calculates with. On PostgreSQL a second server is only told of
+# What bench/scaling calculates with. On PostgreSQL a second server is only told of
 # changes; with a bucket, outputs go to MinIO.
 bench_costs() {
 	local store pids others
@@ -226,8 +226,8 @@ bench_costs() {
 			;;
 		esac
 		pids=("$server" "${others[@]}")
-		run bin/bloom bench costs --url "http://127.0.0.1:$port" -d "$duration" "${pids[@]/#/--pid=}"
-		[[ $store == bucket ]] || run bin/bloom bench polls --url "http://127.0.0.1:$port" -d "$duration" --polls 1000 "${pids[@]/#/--pid=}"
+		run "$work/bench" costs --url "http://127.0.0.1:$port" -d "$duration" "${pids[@]/#/--pid=}"
+		[[ $store == bucket ]] || run "$work/bench" polls --url "http://127.0.0.1:$port" -d "$duration" --polls 1000 "${pids[@]/#/--pid=}"
 		awk '/VmRSS|VmHWM/ { printf "%s %.0f MiB\n", $1, $2 / 1024 }' "/proc/$server/status"
 		end "$server" "${others[@]:0:1}"
 	done
@@ -235,9 +235,13 @@ bench_costs() {
 
 port=${BENCH_PORT:-5058}
 db_port=${BENCH_DATABASE_PORT:-5068}
-# Modules of their own keep these out of ours. Temporal takes minutes to build at first.
-for other in river temporal; do
-	[[ " ${BENCH:-$all} " != *" $other "* ]] || (cd "tools/$other" && CGO_ENABLED=0 go build -o "$work/$other" .)
+# Temporal takes minutes to build at first.
+build() { (cd "$1" && CGO_ENABLED=0 go build -trimpath -o "$work/" .); }
+for bench in ${BENCH:-$all}; do
+	case $bench in
+	river | temporal) build "bench/$bench" ;;
+	costs) build bench ;;
+	esac
 done
 start_postgres
 echo "$("$pg/postgres" --version), fsync and synchronous_commit on, $(nproc) cores"

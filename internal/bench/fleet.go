@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,17 +53,17 @@ func (f Fleet) Measure(ctx context.Context, api *client.Client) (*FleetReport, e
 	report := &FleetReport{
 		Server: api.BaseURL(), Storage: health.Storage, Tasks: before.Tasks.Total, Creators: f.Creators, Workers: f.Workers, Slots: f.Slots,
 	}
-	p := &pollers{site: newSite(api)}
-	defer p.removeWorkers()
-	if err := p.registerWith(ctx, f.Workers, f.Slots); err != nil {
+	site := NewSite(api)
+	defer site.CleanUp()
+	if err := site.Register(ctx, slices.Repeat([]string{site.Label}, f.Workers), f.Slots); err != nil {
 		return nil, err
 	}
-	r := newFleetRun(f, p.site)
+	r := newFleetRun(f, site)
 	defer r.close()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
-	for _, name := range p.names {
+	for _, name := range site.Names {
 		group.Go(func() error { return r.work(ctx, name) })
 	}
 	group.Go(func() error {
@@ -76,8 +77,8 @@ func (f Fleet) Measure(ctx context.Context, api *client.Client) (*FleetReport, e
 // fleetRun is one measurement in progress.
 type fleetRun struct {
 	Fleet
-	site  *site
-	steps *steps
+	site  *Site
+	steps *Steps
 
 	backlog  chan struct{} // one entry per unfinished task
 	failures atomic.Int64
@@ -85,7 +86,7 @@ type fleetRun struct {
 
 	mu    sync.Mutex
 	tasks map[string]*pendingTask // by context
-	wires map[*wire]bool          // open connections; nil once the run is over
+	wires map[*Wire]bool          // open connections; nil once the run is over
 }
 
 // pendingTask is a task of this run that is not completed yet.
@@ -98,13 +99,13 @@ type pendingTask struct {
 // The steps that starts are counted under.
 var startsIdle, startsLoaded = "create to start, idle", "create to start, under load"
 
-func newFleetRun(f Fleet, s *site) *fleetRun {
+func newFleetRun(f Fleet, s *Site) *fleetRun {
 	if f.Backlog == 0 {
 		f.Backlog = 2 * f.Workers * f.Slots
 	}
 	r := &fleetRun{
-		Fleet: f, site: s, steps: newSteps("create", startsIdle, startsLoaded, "complete"), backlog: make(chan struct{}, f.Backlog),
-		tasks: map[string]*pendingTask{}, wires: map[*wire]bool{},
+		Fleet: f, site: s, steps: NewSteps("create", startsIdle, startsLoaded, "complete"), backlog: make(chan struct{}, f.Backlog),
+		tasks: map[string]*pendingTask{}, wires: map[*Wire]bool{},
 	}
 	r.step.Store(&startsIdle)
 	return r
@@ -112,15 +113,15 @@ func newFleetRun(f Fleet, s *site) *fleetRun {
 
 // dial opens a worker's connection. It closes with the run. A creator's connection does
 // not: without the answer the run would not know the ID of the task to cancel.
-func (r *fleetRun) dial(ctx context.Context) (*wire, error) {
-	w, err := dial(ctx, r.site.api.BaseURL(), r.APIKey)
+func (r *fleetRun) dial(ctx context.Context) (*Wire, error) {
+	w, err := Dial(ctx, r.site.API.BaseURL(), r.APIKey)
 	if err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.wires == nil {
-		w.close()
+		w.Close()
 		return nil, context.Canceled
 	}
 	r.wires[w] = true
@@ -132,7 +133,7 @@ func (r *fleetRun) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for w := range r.wires {
-		w.close()
+		w.Close()
 	}
 	r.wires = nil
 	r.site.mu.Lock()

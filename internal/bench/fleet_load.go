@@ -35,17 +35,17 @@ func (r *fleetRun) load(ctx context.Context, report *FleetReport) error {
 	report.Completed = r.steps.count("complete") - idle
 	report.Failures = int(r.failures.Load())
 	report.PerSecond = float64(report.Completed) / report.Seconds
-	report.Steps = r.steps.latencies()
+	report.Steps = r.steps.Latencies()
 	return nil
 }
 
 // createIdle creates tasks one by one while all workers wait.
 func (r *fleetRun) createIdle(ctx context.Context) error {
-	w, err := dial(ctx, r.site.api.BaseURL(), r.APIKey)
+	w, err := Dial(ctx, r.site.API.BaseURL(), r.APIKey)
 	if err != nil {
 		return err
 	}
-	defer w.close()
+	defer w.Close()
 	for range r.Samples {
 		// Give the workers time to wait again: nothing shows from outside when they do.
 		if err := retry.Sleep(ctx, 15*time.Millisecond); err != nil {
@@ -69,11 +69,11 @@ func (r *fleetRun) createUntil(ctx context.Context, until time.Time) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for range r.Creators {
 		group.Go(func() error {
-			w, err := dial(ctx, r.site.api.BaseURL(), r.APIKey)
+			w, err := Dial(ctx, r.site.API.BaseURL(), r.APIKey)
 			if err != nil {
 				return err
 			}
-			defer w.close()
+			defer w.Close()
 			for time.Now().Before(until) {
 				if _, err := r.createOne(ctx, w); err != nil {
 					return err
@@ -86,18 +86,18 @@ func (r *fleetRun) createUntil(ctx context.Context, until time.Time) error {
 }
 
 // createOne creates a task as soon as the backlog allows.
-func (r *fleetRun) createOne(ctx context.Context, w *wire) (*pendingTask, error) {
+func (r *fleetRun) createOne(ctx context.Context, w *Wire) (*pendingTask, error) {
 	select {
 	case r.backlog <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	name := r.site.context()
+	name := r.site.ContextID()
 	task := &pendingTask{created: time.Now(), done: make(chan struct{})}
 	r.mu.Lock()
 	r.tasks[name] = task
 	r.mu.Unlock()
-	id, err := w.create(name, r.site.label)
+	id, err := w.Create(name, r.site.Label)
 	if err != nil {
 		return nil, err
 	}

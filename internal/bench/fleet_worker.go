@@ -55,7 +55,7 @@ func (w *fleetWorker) slot(ctx context.Context) error {
 	}
 	for t := range w.tasks {
 		began := time.Now()
-		if err := wire.complete(t.task, t.lease); err != nil {
+		if err := wire.Complete(t.task, t.lease); err != nil {
 			return err
 		}
 		w.steps.since("complete", began)
@@ -91,7 +91,7 @@ func (w *fleetWorker) poll(ctx context.Context) error {
 				more = false
 			}
 		}
-		leases, err := wire.claim(w.name, w.site.label, w.Slots-len(holds), holds)
+		leases, err := wire.Claim(w.name, w.site.Label, w.Slots-len(holds), fleetWait, holds)
 		var refused *refusedError
 		switch {
 		case ctx.Err() != nil:
@@ -123,10 +123,10 @@ func (w *fleetWorker) start(ctx context.Context, leases []bloom.LeasedTask, hold
 		case !ours:
 			others = append(others, l)
 		default:
-			w.steps.add(*w.step.Load(), now.Sub(pending.created))
+			w.steps.Add(*w.step.Load(), now.Sub(pending.created))
 			holds[l.Lease.ID] = true
 			w.tasks <- claimedTask{l.Task.ContextID, l.Task.ID, l.Lease.ID}
 		}
 	}
-	return w.site.releaseOthers(ctx, others)
+	return w.site.ReleaseOthers(ctx, others)
 }

@@ -1,9 +1,12 @@
 // Package bench puts load on a running server through its API and measures the result.
-// It does not depend on the server's implementation.
+// It does not depend on the server's implementation. What it exports besides the two
+// measurements is for those in the module bench.
 package bench
 
 import (
 	"context"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -46,9 +49,10 @@ func (r Run) Measure(ctx context.Context, api *client.Client) (*RunReport, error
 		return nil, err
 	}
 	report := &RunReport{Server: api.BaseURL(), Storage: health.Storage, Tasks: before.Tasks.Total, Clients: r.Clients}
-	site := newSite(api)
-	defer site.cleanUp()
-	if err := site.registerWorkers(ctx, (r.Clients+bloom.MaxConcurrency-1)/bloom.MaxConcurrency); err != nil {
+	site := NewSite(api)
+	defer site.CleanUp()
+	labels := slices.Repeat([]string{site.Label}, (r.Clients+bloom.MaxConcurrency-1)/bloom.MaxConcurrency)
+	if err := site.Register(ctx, append(labels, site.claimLabel()), bloom.MaxConcurrency); err != nil {
 		return nil, err
 	}
 	if err := r.lifecycles(ctx, site, report); err != nil || r.Lifecycles {
@@ -57,25 +61,25 @@ func (r Run) Measure(ctx context.Context, api *client.Client) (*RunReport, error
 	return report, r.latencies(ctx, site, report)
 }
 
-func (r Run) lifecycles(whole context.Context, site *site, report *RunReport) error {
-	steps := newSteps("create", "lease", "heartbeat", "complete", "lifecycle")
+func (r Run) lifecycles(whole context.Context, site *Site, report *RunReport) error {
+	steps := NewSteps("create", "lease", "heartbeat", "complete", "lifecycle")
 	ctx, done := context.WithCancel(whole)
 	defer done()
 	if r.Count == 0 {
 		ctx, done = context.WithTimeout(ctx, r.Duration)
 		defer done()
 	}
-	quota := newQuota(r.Count)
+	var begun atomic.Int64
 	began := time.Now()
 	var group errgroup.Group
 	for i := range r.Clients {
 		group.Go(func() error {
-			wire, err := dial(ctx, site.api.BaseURL(), r.APIKey)
+			wire, err := Dial(ctx, site.API.BaseURL(), r.APIKey)
 			if err != nil {
 				return err
 			}
-			defer wire.close()
-			for ctx.Err() == nil && quota.take() {
+			defer wire.Close()
+			for ctx.Err() == nil && (r.Count == 0 || begun.Add(1) <= int64(r.Count)) {
 				// Complete a started lifecycle even after ctx ends, so that no task remains.
 				if err := site.lifecycle(wire, i/bloom.MaxConcurrency, steps); err != nil {
 					return err
@@ -93,12 +97,12 @@ func (r Run) lifecycles(whole context.Context, site *site, report *RunReport) er
 	report.Seconds = time.Since(began).Seconds()
 	report.Lifecycles = steps.count("lifecycle")
 	report.PerSecond = float64(report.Lifecycles) / report.Seconds
-	report.Steps = append(report.Steps, steps.latencies()...)
+	report.Steps = append(report.Steps, steps.Latencies()...)
 	return nil
 }
 
-func (r Run) latencies(ctx context.Context, site *site, report *RunReport) error {
-	steps := newSteps("create to start", "claim one of many", "list 100", "list 100 by status", "list 100, page 10", "stats")
+func (r Run) latencies(ctx context.Context, site *Site, report *RunReport) error {
+	steps := NewSteps("create to start", "claim one of many", "list 100", "list 100 by status", "list 100, page 10", "stats")
 	if err := site.startLatency(ctx, r.Samples, steps); err != nil {
 		return err
 	}
@@ -110,6 +114,6 @@ func (r Run) latencies(ctx context.Context, site *site, report *RunReport) error
 			return err
 		}
 	}
-	report.Steps = append(report.Steps, steps.latencies()...)
+	report.Steps = append(report.Steps, steps.Latencies()...)
 	return nil
 }

@@ -3,7 +3,6 @@ package bench
 import (
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -17,37 +16,40 @@ type Latency struct {
 	Max   float64 `json:"max_ms"`
 }
 
-// steps collects how long steps took. Safe for concurrent use.
-type steps struct {
+// Steps collects how long steps took. Safe for concurrent use.
+type Steps struct {
 	mu    sync.Mutex
 	names []string
 	took  map[string][]time.Duration
 }
 
-func newSteps(names ...string) *steps {
-	return &steps{names: names, took: map[string][]time.Duration{}}
+// NewSteps measures steps of these names.
+func NewSteps(names ...string) *Steps {
+	return &Steps{names: names, took: map[string][]time.Duration{}}
 }
 
 // since adds the time from began to now, and returns now.
-func (b *steps) since(name string, began time.Time) time.Time {
+func (b *Steps) since(name string, began time.Time) time.Time {
 	now := time.Now()
-	b.add(name, now.Sub(began))
+	b.Add(name, now.Sub(began))
 	return now
 }
 
-func (b *steps) add(name string, d time.Duration) {
+// Add adds what one step took.
+func (b *Steps) Add(name string, d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.took[name] = append(b.took[name], d)
 }
 
-func (b *steps) count(name string) int {
+func (b *Steps) count(name string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.took[name])
 }
 
-func (b *steps) latencies() []Latency {
+// Latencies returns those of the steps that were taken.
+func (b *Steps) Latencies() []Latency {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	out := []Latency{}
@@ -70,18 +72,3 @@ func quantile(sorted []time.Duration, q float64) float64 {
 	at = min(max(at, 0), len(sorted)-1)
 	return float64(sorted[at]) / float64(time.Millisecond)
 }
-
-// quota limits a number of turns.
-type quota struct {
-	endless bool
-	left    atomic.Int64
-}
-
-// newQuota returns a quota of n turns; 0 means unlimited.
-func newQuota(n int) *quota {
-	q := &quota{endless: n == 0}
-	q.left.Store(int64(n))
-	return q
-}
-
-func (q *quota) take() bool { return q.endless || q.left.Add(-1) >= 0 }

@@ -95,10 +95,10 @@ export class Runtime {
 
   /** Puts queued tasks into the store of the server, before it starts. */
   async fill(tasks: number) {
-    const args = ['bench', 'fill', '-n', String(tasks), '--queued', '100', '--data-dir', path.join(this.dir, 'data')]
-    const filling = start('bloom', args, this.env())
+    const args = ['run', '-trimpath', '.', 'fill', '-n', String(tasks), '--queued', '100', '--data-dir', path.join(this.dir, 'data')]
+    const filling = launch('go', args, { ...process.env, CGO_ENABLED: '0' }, path.join(root, 'bench'))
     const code = await new Promise((resolve) => filling.child.once('exit', resolve))
-    if (code !== 0) throw new Error(`bloom bench fill: ${code}\n${filling.log()}`)
+    if (code !== 0) throw new Error(`bench fill: ${code}\n${filling.log()}`)
   }
 
   /** Starts the control plane with one project of two nodes; before the server. */

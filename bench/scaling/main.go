@@ -3,9 +3,9 @@
 // workers second by second, adds up what each resource has to do, and prints the mean and
 // the busiest second as a share of what there is.
 //
-//	go run . -servers 100 -workers 100000 -tasks 300
+//	go run ./scaling -servers 100 -workers 100000 -tasks 300
 //
-// The costs are flags: measure yours with `bloom bench costs` (docs/operations/scaling.md). It
+// The costs are flags: measure yours with `go run . costs` (docs/operations/scaling.md). It
 // does not know networks, disks that become slow when they are full, or plans that change.
 package main
 

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"bytes"
@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// ProcessUse is the processor time and memory that a process and its children use.
-type ProcessUse struct {
-	PID        int     `json:"pid"`
-	Name       string  `json:"name"`
-	CPUPercent float64 `json:"cpu_percent" doc:"Of one core"`
-	MemoryMB   float64 `json:"memory_mb" doc:"Proportional set size"`
+// processUse is the processor time and memory that a process and its children use.
+type processUse struct {
+	PID        int
+	Name       string
+	CPUPercent float64 // of one core
+	MemoryMB   float64 // proportional set size
 
 	ticks int64
 }
@@ -23,14 +23,14 @@ type ProcessUse struct {
 const ticksPerSecond = 100
 
 // usesOf reads what processes have used so far.
-func usesOf(pids []int) ([]ProcessUse, error) {
-	uses := make([]ProcessUse, len(pids))
+func usesOf(pids []int) ([]processUse, error) {
+	uses := make([]processUse, len(pids))
 	for i, pid := range pids {
 		name, ticks, err := readStat(pid)
 		if err != nil {
 			return nil, fmt.Errorf("process %d cannot be measured: %w", pid, err)
 		}
-		u := ProcessUse{PID: pid, Name: name, ticks: ticks, MemoryMB: memory(pid)}
+		u := processUse{PID: pid, Name: name, ticks: ticks, MemoryMB: memory(pid)}
 		for _, child := range children(pid) {
 			if _, ticks, err := readStat(child); err == nil { // it may have ended
 				u.ticks += ticks
@@ -42,7 +42,7 @@ func usesOf(pids []int) ([]ProcessUse, error) {
 	return uses, nil
 }
 
-func (u ProcessUse) since(before ProcessUse, seconds float64) ProcessUse {
+func (u processUse) since(before processUse, seconds float64) processUse {
 	u.CPUPercent = 100 * float64(u.ticks-before.ticks) / ticksPerSecond / seconds
 	return u
 }

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -85,7 +86,7 @@ func (h *history) complete(ctx context.Context, n int, lease bloom.Lease) error 
 
 // close removes the workers, also after an interrupt.
 func (h *history) close() error {
-	ctx, done := context.WithTimeout(context.Background(), cleanUpTimeout)
+	ctx, done := context.WithTimeout(context.Background(), 10*time.Second)
 	defer done()
 	var errs []error
 	for _, name := range h.workers {

@@ -11,8 +11,8 @@
 // everything idle waits until its work starts.
 //
 // Clients, services and workers share one process, and speak gRPC on loopback. There
-// are no keys and no TLS. It is a module of its own, so that nothing of Temporal is in
-// the product.
+// are no keys and no TLS. It is a module of its own: it does not compile with the versions
+// of OpenTelemetry that the product has.
 package main
 
 import (

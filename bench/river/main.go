@@ -1,7 +1,7 @@
 // River measures the job queue River (github.com/riverqueue/river) on a database
 // of its own, to compare our measurements with.
 //
-//	go run . --database-url postgres://… --clients 16
+//	go run ./river --database-url postgres://… --clients 16
 //
 // It measures three things: how many jobs are inserted a second, one a
 // transaction; how many are inserted and worked, until the last of them stands
@@ -16,8 +16,7 @@
 // stored result; a job is a row with a prompt that is updated twice.
 //
 // The database has to be empty: the program installs River's own tables in it
-// and leaves them behind. It is a module of its own, so that nothing of River is
-// in the product.
+// and leaves them behind.
 package main
 
 import (

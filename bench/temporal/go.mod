@@ -1,4 +1,4 @@
-module github.com/bloom-runtime/bloom/tools/temporal
+module github.com/bloom-runtime/bloom/bench/temporal
 
 go 1.26.8
 
