@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/bloom-runtime/bloom"
@@ -28,8 +29,8 @@ func (c ContextWorkers) rank(workerID string) (n int) {
 // PickWorker selects the worker for a task among those that can take it: first by the
 // rank in the task's context, then by free capacity, then by most recent contact,
 // then by name. ok is false if no worker can take it.
-func PickWorker(workers []bloom.Worker, labels []string, context ContextWorkers) (picked bloom.Worker, ok bool) {
-	for _, w := range workers {
+func PickWorker(workers iter.Seq[*bloom.Worker], labels []string, context ContextWorkers) (picked *bloom.Worker, ok bool) {
+	for w := range workers {
 		if w.CanTake(labels) && (!ok || preferred(w, picked, context)) {
 			picked, ok = w, true
 		}
@@ -37,17 +38,17 @@ func PickWorker(workers []bloom.Worker, labels []string, context ContextWorkers)
 	return picked, ok
 }
 
-func preferred(a, b bloom.Worker, context ContextWorkers) bool {
+func preferred(a, b *bloom.Worker, context ContextWorkers) bool {
 	return cmp.Or(cmp.Compare(context.rank(b.ID), context.rank(a.ID)), cmp.Compare(b.Free(), a.Free()), fresher(a, b)) < 0
 }
 
 // fresher orders workers by their last contact, most recent first, and then by name: negative when
 // a comes before b.
-func fresher(a, b bloom.Worker) int {
+func fresher(a, b *bloom.Worker) int {
 	return cmp.Or(cmp.Compare(contact(b), contact(a)), cmp.Compare(a.ID, b.ID))
 }
 
-func contact(w bloom.Worker) int64 {
+func contact(w *bloom.Worker) int64 {
 	if w.LastHeartbeat == nil {
 		return 0
 	}

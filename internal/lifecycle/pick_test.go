@@ -46,9 +46,15 @@ func TestPickingAWorker(t *testing.T) {
 		"labels all carried":                   {workers: []bloom.Worker{worker("a", 9, 0, 5, "gpu"), worker("b", 2, 0, 5, "eu", "gpu")}, labels: []string{"gpu", "eu"}, want: "b"},
 		"labels carried by none":               {workers: []bloom.Worker{worker("a", 9, 0, 5, "gpu")}, labels: []string{"arm"}, want: ""},
 	} {
-		got, ok := lifecycle.PickWorker(c.workers, c.labels, c.context)
-		if got.ID != c.want || ok != (c.want != "") {
-			t.Errorf("%s: picked %q (%t), want %q", name, got.ID, ok, c.want)
+		got, ok := lifecycle.PickWorker(func(yield func(*bloom.Worker) bool) {
+			for i := range c.workers {
+				if !yield(&c.workers[i]) {
+					return
+				}
+			}
+		}, c.labels, c.context)
+		if ok != (c.want != "") || ok && got.ID != c.want {
+			t.Errorf("%s: picked %v (%t), want %q", name, got, ok, c.want)
 		}
 	}
 }

@@ -51,7 +51,6 @@ func (s *Store) LeaseTask(ctx context.Context, r bloom.LeaseRequest) (bloom.Leas
 			w.Workers.Add(r.WorkerID)
 			return
 		}
-		w.Online = true
 		w.ContextWorkers.Add(r.TaskID)
 	}
 	a, err := do(ctx, s, reads, func(u *Unit) (a answer, err error) {
@@ -92,8 +91,8 @@ func (u *Unit) grant(t *Task, workerID string, ttlSec int) (lifecycle.Transition
 }
 
 // pick returns the worker for a task: the named one, or the rule's choice. The choice
-// is made among workers that are not locked. The chosen one is then locked and
-// checked again.
+// is made among workers that are not locked. The chosen one is then locked, and the
+// choice is made again.
 func (u *Unit) pick(t *Task, named string) (*lifecycle.KnownWorker, error) {
 	if named != "" {
 		w, err := u.worker(named)
@@ -107,11 +106,11 @@ func (u *Unit) pick(t *Task, named string) (*lifecycle.KnownWorker, error) {
 		return nil, err
 	}
 	if u.rows.Online == nil {
-		u.missing.Online = true
-		return nil, errMissing
+		return u.suggested(t, context)
 	}
-	candidates := make([]bloom.Worker, 0, len(u.rows.Online))
-	for _, w := range u.rows.Online {
+	candidates := make([]*bloom.Worker, 0, len(u.rows.Online))
+	for i := range u.rows.Online {
+		w := u.rows.Online[i]
 		if now, locked := u.rows.Workers[w.ID]; locked {
 			if now == nil || now.Removed {
 				continue
@@ -120,17 +119,46 @@ func (u *Unit) pick(t *Task, named string) (*lifecycle.KnownWorker, error) {
 			if err != nil {
 				return nil, err
 			}
-			candidates = append(candidates, known.Worker)
-			continue
+			w = known.Worker
+		} else {
+			w.ActiveLeases += u.load[w.ID]
 		}
-		w.ActiveLeases += u.load[w.ID]
-		candidates = append(candidates, w)
+		candidates = append(candidates, &w)
 	}
-	w, ok := lifecycle.PickWorker(candidates, t.Labels, context)
+	w, ok := lifecycle.PickWorker(slices.Values(candidates), t.Labels, context)
 	if !ok {
 		return nil, bloom.ErrNoWorker
 	}
-	return u.worker(w.ID)
+	return u.ask(w.ID)
+}
+
+// suggested returns the worker for a task that the cache suggests, or asks for all that
+// are online.
+func (u *Unit) suggested(t *Task, context lifecycle.ContextWorkers) (*lifecycle.KnownWorker, error) {
+	id := u.op.suggested
+	if _, locked := u.rows.Workers[id]; !locked {
+		var ok bool
+		if id, ok = u.cached(t.Labels, context); ok && id == "" {
+			return nil, bloom.ErrNoWorker
+		}
+		if u.op.suggested = id; ok {
+			return u.ask(id)
+		}
+	} else if w, err := u.worker(id); err == nil && w.CanTake(t.Labels) {
+		return w, nil
+	}
+	u.missing.Online = true
+	return nil, errMissing
+}
+
+// ask returns a locked worker. If it must be locked first, further operations choose as if
+// it had been given the task, so that they ask for theirs at once.
+func (u *Unit) ask(id string) (*lifecycle.KnownWorker, error) {
+	w, err := u.worker(id)
+	if err == errMissing { //nolint:errorlint // it is never wrapped
+		u.load[id]++
+	}
+	return w, err
 }
 
 // contextWorkers returns the workers that have worked on the task's context.

@@ -23,6 +23,7 @@ type op struct {
 	openedNext string               // the ordered task whose gate it opened, "" for none
 	triedNext  bool                 // it failed once, alone, after opening that gate
 	skipNext   bool                 // it must not open that gate: doing so failed twice
+	suggested  string               // the worker that the cache suggested, "" for none
 	taken      int                  // how often it failed with ErrTaken in its own transaction
 }
 
@@ -105,6 +106,7 @@ func (s *Store) commit(ops []*op) {
 	began := time.Now()
 	u, err := s.persist(ops)
 	if err != nil {
+		s.candidates.clear()
 		s.handleFailure(ops, err)
 		return
 	}

@@ -47,10 +47,12 @@ const workerColumns = `w.id, w.node_id, w.url, w.status, w.claude_cli, w.max_con
 const heldColumn = `, (SELECT count(*) FROM leases l WHERE l.worker_id = w.id AND l.status = 'active')`
 
 // candidateColumns are what the choice of a worker needs, because there may be thousands.
-const candidateColumns = `w.id, w.status, w.claude_cli, w.max_concurrency, w.labels, w.last_heartbeat, w.draining OR w.control_draining`
+const candidateColumns = `w.id, w.status, w.claude_cli, w.max_concurrency, w.labels, w.last_heartbeat, w.draining OR w.control_draining,
+	w.pause`
 
 func candidateFields(w *bloom.Worker) []any {
-	return []any{&w.ID, &w.Status, &w.Capabilities.ClaudeCLI, &w.Capabilities.MaxConcurrency, (*List)(&w.Capabilities.Labels), &w.LastHeartbeat, &w.Draining, &w.ActiveLeases}
+	return []any{&w.ID, &w.Status, &w.Capabilities.ClaudeCLI, &w.Capabilities.MaxConcurrency, (*List)(&w.Capabilities.Labels), &w.LastHeartbeat, &w.Draining,
+		&object{&w.Pause}, &w.ActiveLeases}
 }
 
 func workerFields(w *lifecycle.KnownWorker) []any {

@@ -29,6 +29,7 @@ type Store struct {
 	opening     sync.Mutex    // held while delayed or ordered tasks are opened
 	ordered     string        // the last context that openOrdered looked at, "" for none; guarded by opening
 	contacts    contacts
+	candidates  candidates
 	labels      labelCache
 	quarantined quarantine
 	refused     atomic.Pointer[string] // why the last write failed, as a sentence; nil if it did not

@@ -148,6 +148,7 @@ func (s *Store) publish(u *Unit) {
 	for _, w := range u.c.Workers {
 		s.contacts.note(w)
 	}
+	s.candidates.note(u)
 	for _, scan := range u.scans {
 		s.labels.setPosition(scan)
 	}

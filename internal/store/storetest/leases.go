@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -50,6 +51,51 @@ var leaseTests = map[string]func(*harness){
 		other := h.create(labelled("gpu"))
 		_, _, err = h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: other.ID, WorkerID: "g"})
 		h.refused(err, bloom.ErrNoWorker) // full
+	},
+	"workers that are paused are not chosen, however many": func(h *harness) {
+		for i := range 20 {
+			_, _, err := h.s.RegisterWorker(h.ctx, bloom.WorkerSpec{
+				Name: fmt.Sprint("paused-", i), Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 4}, Pause: &bloom.Pause{Class: bloom.ClassRateLimited},
+			}, "test")
+			h.ok(err)
+		}
+		h.worker("w", 1)
+		same(h, "worker", h.lease(h.create().ID, "").WorkerID, "w")
+	},
+	"hundreds of workers": func(h *harness) {
+		const many = 300
+		for i := range many {
+			h.worker(fmt.Sprint("small-", i), 1)
+		}
+		h.worker("large", 2)
+		held := map[string]int{}
+		var last bloom.Lease
+		for i := range many + 2 {
+			last = h.lease(h.create(inContext(fmt.Sprint(i))).ID, "")
+			if held[last.WorkerID]++; i == 0 {
+				same(h, "of most room", last.WorkerID, "large")
+			}
+		}
+		for name, n := range held {
+			if n > 1 && name != "large" {
+				h.Errorf("%s got %d tasks", name, n)
+			}
+		}
+		task := h.create(inContext("another"))
+		_, _, err := h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: task.ID})
+		h.refused(err, bloom.ErrNoWorker)
+		h.complete(success(last.TaskID, last.ID, "done"))
+		h.advance(time.Second) // a replica learns so late what another one has written
+		same(h, "who has room again", h.lease(task.ID, "").WorkerID, last.WorkerID)
+		h.worker("late", 9)
+		h.advance(time.Second)
+		same(h, "who has just registered", h.lease(h.create(inContext("late")).ID, "").WorkerID, "late")
+		h.worker("later", 1)
+		h.advance(time.Second)
+		same(h, "of more room", h.lease(h.create(inContext("later")).ID, "").WorkerID, "late")
+		_, err = h.s.DrainWorker(h.ctx, "late", true, "test")
+		h.ok(err)
+		same(h, "who is not drained", h.lease(h.create(inContext("latest")).ID, "").WorkerID, "later")
 	},
 	"the context's worker is preferred to one with more free slots": func(h *harness) {
 		h.worker("big", 9)
