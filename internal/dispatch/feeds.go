@@ -26,7 +26,7 @@ func (f *feeds) publish(changes []bloom.Change) {
 	defer f.mu.Unlock()
 	for _, c := range changes {
 		for feed := range f.byTask[c.TaskID] {
-			offer(feed.signal)
+			notify(feed.signal)
 		}
 	}
 	for feed := range f.all {
@@ -104,7 +104,7 @@ func (f *ChangeFeed) add(changes []bloom.Change) {
 		f.index[key] = len(f.pending)
 		f.pending = append(f.pending, c)
 	}
-	offer(f.signal)
+	notify(f.signal)
 }
 
 // Signal receives a value when there are changes to take.

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -9,22 +8,42 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// hub wakes long polls. It works on hints: a poll that is woken claims from the store,
-// and polls also claim from time to time without being woken.
+// hub offers queued tasks to long polls. It works on hints: a poll that is notified claims from the
+// store, and polls also claim from time to time without being notified.
 //
-// A newly queued task wakes one worker that has its labels: the one that has waited
-// longest. A poll that is woken and does not get the task passes the wake on to the
-// next one. When all have tried, the wake is repeated once, after the grace period in
-// which the task is reserved for the worker of its context.
+// A newly queued task is offered to one poll whose worker has its labels: the one that has waited
+// longest. A poll that claims and does not get the task passes the offer on to the next one. When
+// all have tried, the offer is repeated once, after the grace period in which the task is reserved
+// for the worker of its context.
 type hub struct {
 	clock bloom.Clock
 
-	mu      sync.Mutex
-	waiters []*waiter         // longest waiting first
-	live    map[string]*wake  // by task
-	orders  map[string]orders // by worker: what its last answer contained
-	timed   timedWakes
-	rearm   chan struct{}
+	mu     sync.Mutex
+	polls  []*poll           // longest waiting first
+	offers map[string]*offer // by task
+	orders map[string]orders // by worker: what its last answer contained
+}
+
+// poll is one long poll.
+type poll struct {
+	workerID, instanceID string
+	wantsWork            bool
+	signal               chan struct{}
+
+	// The hub's mutex guards the rest.
+	labels []string
+	known  bool // labels is set; until then any task may match
+	ended  bool // superseded by a newer poll
+	offers []*offer
+}
+
+// offer is a queued task that is being offered.
+type offer struct {
+	taskID   string
+	labels   []string
+	tried    map[*poll]bool
+	repeated bool
+	timer    *time.Timer // nil unless it was delayed
 }
 
 // orders is what the last answer to a worker's process ordered. Orders stay in force
@@ -35,177 +54,182 @@ type orders struct {
 	drain      bool
 }
 
-// waiter is one long poll.
-type waiter struct {
-	workerID   string
-	instanceID string
-	labels     []string
-	known      bool // labels is set; until then any task may match
-	wantsWork  bool
-	signal     chan struct{}
-	wakes      []*wake
-	ended      bool // superseded by a newer poll of the same process
-}
+const (
+	// maxPolls limits the waiting polls of a worker: a worker needs one, and a stolen key must not
+	// open connections without limit.
+	maxPolls = 8
+	// maxOffers limits the offers, most of which are of delayed tasks. Beyond it, regular claims
+	// find a task a few seconds late.
+	maxOffers = 100_000
+	// maxTries limits how many polls get the same offer. A task that is reserved for one worker
+	// must not wake a thousand in turn.
+	maxTries = 32
+)
 
 func newHub(clock bloom.Clock) *hub {
-	return &hub{clock: clock, live: map[string]*wake{}, orders: map[string]orders{}, rearm: make(chan struct{}, 1)}
+	return &hub{clock: clock, offers: map[string]*offer{}, orders: map[string]orders{}}
 }
 
-// maxPolls limits the waiting long polls of a worker: a worker needs one, and a stolen key
-// must not open connections without limit.
-const maxPolls = 8
-
-// join adds a long poll. It ends an older one of the same process: its caller is
-// gone, or would get what the newer poll asks for.
-func (h *hub) join(r bloom.ClaimRequest) *waiter {
-	w := &waiter{workerID: r.WorkerID, instanceID: r.InstanceID, wantsWork: r.Max > 0, signal: make(chan struct{}, 1)}
+// join adds a poll. It ends an older one of the same process: its caller is gone, or would get what
+// the newer poll asks for.
+func (h *hub) join(r bloom.ClaimRequest) *poll {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, old := range h.waiters {
-		if old.workerID == w.workerID && old.instanceID == w.instanceID && w.instanceID != "" {
+	for _, old := range h.polls {
+		if old.workerID == r.WorkerID && old.instanceID == r.InstanceID && r.InstanceID != "" {
 			old.end()
 		}
 	}
-	h.waiters = append(h.waiters, w)
-	return w
+	p := &poll{workerID: r.WorkerID, instanceID: r.InstanceID, wantsWork: r.Max > 0, signal: make(chan struct{}, 1)}
+	h.polls = append(h.polls, p)
+	return p
 }
 
-func (w *waiter) end() {
-	w.ended = true
-	offer(w.signal)
+func (p *poll) end() {
+	p.ended = true
+	notify(p.signal)
 }
 
-// leave removes a long poll and passes its unused wakes on.
-func (h *hub) leave(w *waiter) {
+// take returns the offers of p, before it claims. ended means that a newer poll has replaced p.
+func (h *hub) take(p *poll) (offers []*offer, ended bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if i := slices.Index(h.waiters, w); i >= 0 {
-		h.waiters = slices.Delete(h.waiters, i, i+1)
+	if p.ended {
+		return nil, true
 	}
-	h.passOn(w, w.wakes)
-	w.wakes = nil
+	offers, p.offers = p.offers, nil
+	return offers, false
 }
 
-// noteOrders records the orders in an answer to a worker's process, and reports whether
-// one of them is new to the process.
-func (h *hub) noteOrders(r bloom.ClaimRequest, res bloom.ClaimResult) (isNew bool) {
+// claimed processes the result of a claim after take: it passes the offers of other tasks on, and
+// reports whether the result has an order that is new to the worker's process.
+func (h *hub) claimed(p *poll, offers []*offer, res bloom.ClaimResult, err error) (ordered bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	before := h.orders[r.WorkerID]
-	if before.instanceID != r.InstanceID {
+	h.passOn(p, slices.DeleteFunc(offers, func(o *offer) bool {
+		return slices.ContainsFunc(res.Leases, func(l bloom.LeasedTask) bool { return l.Task.ID == o.taskID })
+	}))
+	if err != nil {
+		return false
+	}
+	if !p.known {
+		if same := h.waiting(p.workerID); len(same) >= maxPolls {
+			same[0].end()
+		}
+	}
+	p.labels, p.known = res.Labels, true
+	before := h.orders[p.workerID]
+	if before.instanceID != p.instanceID {
 		before = orders{}
 	}
 	if len(res.Cancel) == 0 && !res.Drain {
-		delete(h.orders, r.WorkerID)
+		delete(h.orders, p.workerID)
 		return false
 	}
-	h.orders[r.WorkerID] = orders{instanceID: r.InstanceID, cancel: res.Cancel, drain: res.Drain}
-	for _, id := range res.Cancel {
-		if !slices.Contains(before.cancel, id) {
-			return true
-		}
-	}
-	return res.Drain && !before.drain
+	h.orders[p.workerID] = orders{instanceID: p.instanceID, cancel: res.Cancel, drain: res.Drain}
+	return res.Drain && !before.drain ||
+		slices.ContainsFunc(res.Cancel, func(id string) bool { return !slices.Contains(before.cancel, id) })
 }
 
-// know sets the labels of the poll's worker, whose claim the store accepted. It ends the
-// oldest of too many such polls of one worker.
-func (h *hub) know(w *waiter, labels []string) {
+// leave removes a poll and passes its offers on.
+func (h *hub) leave(p *poll) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !w.known {
-		others := 0
-		var oldest *waiter
-		for _, other := range h.waiters {
-			if other.workerID == w.workerID && other.known && !other.ended {
-				others++
-				oldest = cmp.Or(oldest, other)
-			}
-		}
-		if others >= maxPolls {
-			oldest.end()
-		}
-	}
-	w.labels, w.known = labels, true
+	h.polls = slices.DeleteFunc(h.polls, func(other *poll) bool { return other == p })
+	h.passOn(p, p.offers)
 }
 
-// idle returns the number of polls that have claimed once and wait.
-func (h *hub) idle() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	n := 0
-	for _, w := range h.waiters {
-		if w.known && !w.ended {
-			n++
+func (h *hub) passOn(from *poll, offers []*offer) {
+	for _, o := range offers {
+		o.tried[from] = true
+		h.deliver(o)
+	}
+}
+
+// waiting returns the polls of a worker, or of all if that is empty, whose claims the store accepts.
+func (h *hub) waiting(workerID string) (polls []*poll) {
+	for _, p := range h.polls {
+		if p.known && !p.ended && (workerID == "" || p.workerID == workerID) {
+			polls = append(polls, p)
 		}
 	}
-	return n
-}
-
-// take returns the wakes of w, before it claims. ended means that a newer poll has
-// replaced w.
-func (h *hub) take(w *waiter) (wakes []*wake, ended bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	wakes, w.wakes = w.wakes, nil
-	return wakes, w.ended
-}
-
-// unused passes on the wakes of tasks that w did not get.
-func (h *hub) unused(w *waiter, wakes []*wake) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.passOn(w, wakes)
-}
-
-func (h *hub) passOn(from *waiter, wakes []*wake) {
-	for _, k := range wakes {
-		k.tried[from] = true
-		h.deliver(k)
-	}
+	return polls
 }
 
 // changed processes committed changes. It never blocks.
 func (h *hub) changed(changes []bloom.Change) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	workers := map[string]bool{}
+	workers := map[string]bool{} // that were given a lease, lost one, or must cancel or drain
 	for _, c := range changes {
-		switch c.Kind {
-		case bloom.ChangeTask:
-			workers[c.WorkerID] = true
+		if c.Kind == bloom.ChangeTask {
 			h.taskChanged(c)
-		case bloom.ChangeWorker:
-			workers[c.WorkerID] = true
+		}
+		if c.Kind == bloom.ChangeTask || c.Kind == bloom.ChangeWorker {
+			workers[c.WorkerID] = c.WorkerID != ""
 		}
 	}
-	h.wakeWorkers(workers)
+	for _, p := range h.polls {
+		if workers[p.workerID] {
+			notify(p.signal)
+		}
+	}
 }
 
 func (h *hub) taskChanged(c bloom.Change) {
-	delete(h.live, c.TaskID) // an older wake of the task is obsolete
-	if c.TaskStatus != bloom.TaskQueued {
+	if old := h.offers[c.TaskID]; old != nil && old.timer != nil {
+		old.timer.Stop()
+	}
+	delete(h.offers, c.TaskID)
+	if c.TaskStatus != bloom.TaskQueued || len(h.offers) >= maxOffers {
 		return
 	}
-	k := &wake{taskID: c.TaskID, labels: c.Labels, tried: map[*waiter]bool{}}
-	h.live[c.TaskID] = k
-	if due := time.UnixMilli(c.RunAt); due.After(h.clock.Now()) {
-		h.later(k, due)
+	o := &offer{taskID: c.TaskID, labels: c.Labels, tried: map[*poll]bool{}}
+	h.offers[c.TaskID] = o
+	if wait := time.UnixMilli(c.RunAt).Sub(h.clock.Now()); wait > 0 {
+		h.later(o, wait)
 		return
 	}
-	h.deliver(k)
+	h.deliver(o)
 }
 
-// wakeWorkers wakes every poll of some workers: they were given a lease, lost one, or
-// must cancel or drain.
-func (h *hub) wakeWorkers(workers map[string]bool) {
-	for _, w := range h.waiters {
-		if workers[w.workerID] && w.workerID != "" {
-			offer(w.signal)
+// deliver gives an offer to the poll that has waited longest among those that match, have not
+// tried, and have the fewest offers.
+func (h *hub) deliver(o *offer) {
+	if h.offers[o.taskID] != o {
+		return // the task was claimed, or there is a newer offer
+	}
+	var to *poll
+	for _, p := range h.polls {
+		if p.fits(o) && !o.tried[p] && (to == nil || len(p.offers) < len(to.offers)) {
+			to = p
+		}
+		if to != nil && len(to.offers) == 0 {
+			break
 		}
 	}
+	switch {
+	case to != nil && len(o.tried) < maxTries:
+		to.offers = append(to.offers, o)
+		notify(to.signal)
+	case !o.repeated:
+		o.repeated = true
+		h.later(o, bloom.StickyGrace+10*time.Millisecond)
+	default:
+		delete(h.offers, o.taskID)
+	}
 }
 
-func (w *waiter) fits(k *wake) bool {
-	return w.wantsWork && !w.ended && (!w.known || bloom.Capabilities{Labels: w.labels}.Carries(k.labels))
+func (p *poll) fits(o *offer) bool {
+	return p.wantsWork && !p.ended && (!p.known || bloom.Capabilities{Labels: p.labels}.Carries(o.labels))
+}
+
+// later delivers an offer again after a time.
+func (h *hub) later(o *offer, after time.Duration) {
+	o.timer = time.AfterFunc(after, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		clear(o.tried)
+		h.deliver(o)
+	})
 }

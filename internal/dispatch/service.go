@@ -198,11 +198,10 @@ func New(ctx context.Context, c Config) (*Service, error) {
 		s.hub.changed(changes)
 		s.feeds.publish(changes)
 		if touches(changes, bloom.ChangeSettings) || touches(changes, bloom.ChangeMissed) {
-			offer(reload)
+			notify(reload)
 		}
 	})
 	s.wg.Go(func() { s.reloadSettings(reload, cmp.Or(c.SettingsPoll, DefaultSettingsPoll)) })
-	s.wg.Go(func() { s.hub.run(s.closing) })
 	return s, nil
 }
 
@@ -228,8 +227,8 @@ func touches(changes []bloom.Change, kind string) bool {
 	return false
 }
 
-// offer sends a signal unless one is pending.
-func offer(ch chan struct{}) {
+// notify sends a signal unless one is pending.
+func notify(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
 	default:
