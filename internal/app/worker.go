@@ -89,6 +89,9 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 	b.Logger = tail.Logger(b.Logger)
 	w := &Worker{cfg: cfg, heard: make(chan struct{}), log: b.Logger, route: newRoute(cfg.TLS), invited: make(chan struct{})}
 	w.claude = claudeConfig(cfg.Run, filepath.Join(state, "sessions"), &w.moves, b.Logger)
+	if own, err := filepath.Abs(filepath.Join(cfg.DataDir, "workdir")); err == nil {
+		w.claude.OnlyContexts = cfg.Run.PerContext() && cfg.Run.Workdir == own
+	}
 	w.claude.AwaitOutcome = func(ctx context.Context, leaseID string) error { return w.inner.Load().AwaitOutcome(ctx, leaseID) }
 	runner, err := claude.New(w.claude)
 	if err != nil {

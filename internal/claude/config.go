@@ -43,6 +43,9 @@ type Config struct {
 	// WorkdirPerContext gives each context a folder of its own below Workdir; otherwise all
 	// contexts share Workdir.
 	WorkdirPerContext bool
+	// OnlyContexts means that Workdir is the worker's own and holds only the folders of contexts:
+	// what claude would read there for all of them is set aside (see inherited).
+	OnlyContexts bool
 	// StateDir stores the session ids by context. Required.
 	StateDir string
 	// AgentsDir holds the operator's agent files, <slug>.md, which are used for agents that

@@ -43,6 +43,31 @@ func (c Config) isolation() string {
 	return string(bloom.MustJSON(map[string]any{"crossSessionInbound": "refuse", "env": env}))
 }
 
+// inherited names what claude reads in the folders above its own: instructions, agents, commands,
+// skills and MCP servers, and the settings of a repository, which may name commands.
+var inherited = []string{"CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", ".claude", ".mcp.json", ".git"}
+
+// setInheritedAside renames what a task has left in the folder of the contexts' folders, where it
+// would be part of every context, and returns the names.
+func (c Config) setInheritedAside() (names []string, err error) {
+	if !c.OnlyContexts {
+		return nil, nil
+	}
+	for _, name := range inherited {
+		path := filepath.Join(c.Workdir, name)
+		if _, err := os.Lstat(path); err != nil || path == c.configDir() {
+			continue
+		}
+		aside := path + ".aside-" + c.Clock.Now().UTC().Format("20060102T150405.000")
+		if err := os.Rename(path, aside); err != nil {
+			return names, err
+		}
+		c.Log.Warn("set aside what claude would read for every context", "path", path, "aside", aside)
+		names = append(names, name)
+	}
+	return names, nil
+}
+
 // userEnv returns the variables of the operator's own settings of claude, which win over the
 // environment.
 func (c Config) userEnv() map[string]string {

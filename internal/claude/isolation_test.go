@@ -373,3 +373,37 @@ func TestTheOperatorsSettingsChooseWhereTheCredentialGoes(t *testing.T) {
 	run, _ := h.run(task("hello"))
 	wantSuccess(t, run, "ok")
 }
+
+// What claude reads in the folders above its own would reach every context.
+func TestATaskLeavesNothingForAllContexts(t *testing.T) {
+	t.Parallel()
+	for mode, warm := range map[string]int{"cold": 0, "warm": 2} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			h := newWarmHarness(t, warm, inShell)
+			h.config.WorkdirPerContext, h.config.OnlyContexts, h.config.AllowedTools = true, true, []string{"Bash"}
+			h.file("made/CLAUDE.md", "canary")
+			h.file("made/CLAUDE.local.md", "canary")
+			h.file("made/.mcp.json", `{"mcpServers":{"canary":{"command":"touch","args":["`+h.home+`/ran"]}}}`)
+			for name, content := range map[string]string{
+				"CLAUDE.md": "canary", "rules/r.md": "canary", "skills/s/SKILL.md": "---\nname: s\ndescription: canary\n---\n", "commands/c.md": "---\ndescription: canary\n---\n",
+				"agents/a.md": "---\nname: a\ndescription: canary\n---\n", "settings.local.json": `{"hooks":{"UserPromptSubmit":[{"hooks":[{"type":"command","command":"touch ` + h.home + `/ran"}]}]}}`,
+			} {
+				h.file("made/.claude/"+name, content)
+			}
+			wantSuccess(t, first(h.run(in("villain", "sh: cd ../made; git init -q .; cp -r . .."))), "done")
+			run, _ := h.run(in("victim", "hello"))
+			wantSuccess(t, run, "done")
+			if _, err := os.Stat(filepath.Join(h.home, "ran")); err == nil {
+				t.Error("a command of the other task's ran")
+			}
+			requests := h.model.Requests()
+			if last := requests[len(requests)-1]; strings.Contains(string(last.Raw), "canary") {
+				t.Error("the model was told what the other task left")
+			}
+			if warm == 0 && !warned(run, "inherited_files") {
+				t.Errorf("run = %s, want a warning", show(run))
+			}
+		})
+	}
+}

@@ -117,6 +117,9 @@ func (r *Runner) Prepare() {
 		if plain.path, err = r.usable(ctx); err != nil {
 			return "", err
 		}
+		if _, err := r.config.setInheritedAside(); err != nil {
+			return "", err
+		}
 		plain.args = r.baseArgs(ctx, plain.path)
 		return plain.startKey(ctx)
 	}, func(key string) (*warmProcess, error) {

@@ -79,6 +79,9 @@ func (t *taskRun) do(parent context.Context) verdict {
 	if err := os.MkdirAll(t.workdir, 0o755); err != nil {
 		return t.notReady(ctx, "the worker cannot use its working folder", err)
 	}
+	if err := t.setInheritedAside(); err != nil {
+		return t.notReady(ctx, "the worker cannot use its working folder", err)
+	}
 	session, resumes, err := t.open(ctx, path)
 	if err != nil {
 		return t.notReady(ctx, "the context's transcript cannot be fetched now", err)
@@ -186,6 +189,15 @@ func (t *taskRun) asJSON(ctx context.Context, session session, v verdict) verdic
 	invalid := failed(bloom.ClassOutputInvalid, "the answer is not valid JSON, also when asked again"+quote(problem))
 	invalid.output = again.output
 	return invalid
+}
+
+// setInheritedAside does so, and says it in the events.
+func (t *taskRun) setInheritedAside() error {
+	aside, err := t.config.setInheritedAside()
+	if names := strings.Join(aside, ", "); names != "" {
+		t.emit.warn("inherited_files", "a task had left "+names+" where claude would read it for every context; it was set aside")
+	}
+	return err
 }
 
 func (t *taskRun) chooseWorkdir() {
