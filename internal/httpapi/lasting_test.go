@@ -25,7 +25,7 @@ func TestLongRequestsHaveNoFramesOfHuma(t *testing.T) {
 			t.Fatalf("%s: %s", path, res.Status)
 		}
 	}
-	for _, waits := range []string{"dispatch.(*poll).run(", "httpapi.(*Server).copyChanges(", "httpapi.(*Server).copyStream("} {
+	for _, waits := range []string{"dispatch.(*Service).Claim(", "httpapi.(*Server).copyChanges(", "httpapi.(*Server).copyStream("} {
 		if stack := stackIn(t, waits); strings.Contains(stack, "huma/v2") {
 			t.Errorf("huma waits with it:\n%s", stack)
 		}
