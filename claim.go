@@ -21,6 +21,8 @@ type ClaimRequest struct {
 	Max        int      // new tasks wanted, 0 for none; never more than the worker's free capacity
 	TTLSec     int      // of new leases; 0: DefaultLeaseTTLSec
 	Held       []string // lease ids the worker holds
+	// Usage is what held leases have used so far, by id. It is recorded with their renewal.
+	Usage map[string]Usage
 	// Renew renews the held leases. A long poll renews once and reads often. A poll that does not
 	// renew and finds a lease expired takes nothing new: its worker may be gone and would be given
 	// again what it has just lost.

@@ -6,7 +6,7 @@ type Context struct {
 	Tasks      int64   `json:"tasks" doc:"How many tasks it has"`
 	Unfinished int64   `json:"unfinished" doc:"How many of them have not ended"`
 	Tokens     int64   `json:"tokens" doc:"Tokens that its attempts used so far"`
-	CostUSD    float64 `json:"cost_usd" doc:"What its attempts cost so far, where reported; an estimate"`
+	CostUSD    float64 `json:"cost_usd" doc:"What its attempts cost so far, the running ones included, where reported; an estimate"`
 	WorkerID   *string `json:"worker_id" doc:"The worker that last got one of its tasks; the first choice for the next one"`
 	SessionID  *string `json:"session_id" doc:"claude's session, null until the server has its transcript"`
 	Size       int64   `json:"size" doc:"Bytes of the session's transcript on the server"`

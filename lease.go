@@ -38,4 +38,5 @@ type Lease struct {
 	LastHeartbeat int64       `json:"last_heartbeat" doc:"The worker's last report, its completion or release included; Unix milliseconds"`
 	ContextID     *string     `json:"context_id"`
 	Epoch         int64       `json:"epoch" doc:"The task's lease number, for fencing"`
+	Usage         Usage       `json:"usage,omitzero" doc:"What the attempt used: as last reported while it runs and if its worker vanished, as completed otherwise"`
 }

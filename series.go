@@ -26,7 +26,7 @@ type SeriesPoint struct {
 	Dead      int64 `json:"dead"`
 	Cancelled int64 `json:"cancelled"`
 
-	TokensUsed   int64   `json:"tokens_used"`
+	TokensUsed   int64   `json:"tokens_used" doc:"Of attempts that ended"`
 	InputTokens  int64   `json:"input_tokens" doc:"Only of runs that report input and output separately"`
 	OutputTokens int64   `json:"output_tokens" doc:"Only of runs that report input and output separately"`
 	CostUSD      float64 `json:"cost_usd"`
@@ -49,6 +49,7 @@ type Series struct {
 type QueueGauge struct {
 	Queued     int64  `json:"queued"`
 	Running    int64  `json:"running" doc:"Leased or running"`
+	Usage      Usage  `json:"usage" doc:"What running attempts have used so far, as their workers last reported; the points count it when the attempts end"`
 	OldestWait *int64 `json:"oldest_wait_ms" doc:"Longest wait of a task that could start and is first in its queue (tasks with the same labels and priority); null when none waits"`
 }
 

@@ -17,6 +17,7 @@ type TaskStats struct {
 type LeaseStats struct {
 	Total  int64 `json:"total"`
 	Active int64 `json:"active"`
+	Usage  Usage `json:"usage" doc:"What the active leases have used so far, as their workers last reported"`
 }
 
 // WorkerStats counts workers.

@@ -55,8 +55,8 @@ type LeaseStore interface {
 	// Claim renews a worker's leases and leases it new tasks; see ClaimRequest.
 	Claim(ctx context.Context, r ClaimRequest) (ClaimResult, error)
 	// Heartbeat renews one lease. With an empty leaseID it renews the task's active lease, or
-	// returns ErrLeaseNotFound.
-	Heartbeat(ctx context.Context, taskID, leaseID string) (HeartbeatResult, error)
+	// returns ErrLeaseNotFound. used, unless it is nil, is what the attempt has used so far.
+	Heartbeat(ctx context.Context, taskID, leaseID string, used *Usage) (HeartbeatResult, error)
 	// Complete records the outcome of a lease in one transaction. The same lease and body hash
 	// again returns the same records and Replayed true; another body is ErrOtherOutcome.
 	Complete(ctx context.Context, r CompleteRequest) (Completed, error)

@@ -130,6 +130,9 @@ type Task struct {
 	// Set only by GET /llm-tasks/{id}.
 	WaitingFor *WaitingFor `json:"waiting_for,omitempty" doc:"Why the task has not started; only while queued, and not in lists"`
 
+	// Set only by GET /llm-tasks/{id} and lists.
+	Usage *Usage `json:"usage,omitempty" doc:"What its attempts have used so far, the running one and those that were lost included; absent until something was reported"`
+
 	// Set only by a search.
 	Snippet *Snippet `json:"snippet,omitempty" doc:"Where a search matched the task; absent when it matched the id"`
 

@@ -57,7 +57,7 @@ func (h *history) task(ctx context.Context, client, n int) error {
 	if err != nil {
 		return err
 	}
-	if _, err := h.store.Heartbeat(ctx, id, lease.ID); err != nil {
+	if _, err := h.store.Heartbeat(ctx, id, lease.ID, nil); err != nil {
 		return err
 	}
 	if n%10 == 0 {

@@ -64,7 +64,7 @@ func TestTheWholeContract(t *testing.T) {
 		t.Fatalf("%+v", claim)
 	}
 	lease := claim.Leases[0].Lease
-	if heartbeat := must[bloom.HeartbeatResult](t)(c.Heartbeat(ctx, task.ID, lease.ID)); heartbeat.Lease.ID != lease.ID {
+	if heartbeat := must[bloom.HeartbeatResult](t)(c.Heartbeat(ctx, task.ID, lease.ID, nil)); heartbeat.Lease.ID != lease.ID {
 		t.Fatalf("%+v", heartbeat)
 	}
 	if err := c.AppendEvents(ctx, task.ID, lease.ID, []bloom.WorkerEvent{{Seq: 1, Type: "text", At: 1, Data: bloom.MustJSON("a\nb")}}); err != nil {
@@ -81,7 +81,7 @@ func TestTheWholeContract(t *testing.T) {
 	if _, err := c.Complete(ctx, task.ID, done); !errors.Is(err, bloom.ErrOtherOutcome) {
 		t.Fatalf("another outcome: %v", err)
 	}
-	if _, err := c.Heartbeat(ctx, task.ID, lease.ID); !errors.Is(err, bloom.ErrLeaseLost) || client.IsUnreachable(err) {
+	if _, err := c.Heartbeat(ctx, task.ID, lease.ID, nil); !errors.Is(err, bloom.ErrLeaseLost) || client.IsUnreachable(err) {
 		t.Fatalf("a lease that is over: %v", err)
 	}
 	if _, got, err := c.TaskOutput(ctx, task.ID); err != nil || string(got) != output {

@@ -44,7 +44,7 @@ func TestAnUnreachableServerIsNotARefusal(t *testing.T) {
 	rt, ctx := runtimetest.Start(t), bounded(t)
 	c := rt.Client().WithRetry(quick)
 	rt.Down()
-	_, err := c.Heartbeat(ctx, "x", "y")
+	_, err := c.Heartbeat(ctx, "x", "y", nil)
 	var lost *client.UnreachableError
 	if !errors.As(err, &lost) || lost.Sent || errors.Is(err, bloom.ErrLeaseLost) {
 		t.Fatalf("%#v", err)

@@ -67,7 +67,7 @@ func ExampleClient_Claim() {
 		log.Fatal(err)
 	}
 	for _, held := range got.Leases {
-		_, err := c.Heartbeat(ctx, held.Task.ID, held.Lease.ID)
+		_, err := c.Heartbeat(ctx, held.Task.ID, held.Lease.ID, nil)
 		switch {
 		case errors.Is(err, bloom.ErrLeaseLost):
 			continue // another worker has it by now

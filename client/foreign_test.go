@@ -50,7 +50,7 @@ func TestAnAnswerThatIsNotTheServersIsUnreachable(t *testing.T) {
 			return err
 		},
 		"heartbeat": func(ctx context.Context, c *client.Client) error {
-			_, err := c.Heartbeat(ctx, "id", "lease")
+			_, err := c.Heartbeat(ctx, "id", "lease", nil)
 			return err
 		},
 		"events": func(ctx context.Context, c *client.Client) error { return c.AppendEvents(ctx, "id", "lease", nil) },

@@ -34,10 +34,11 @@ func (c *Client) Lease(ctx context.Context, taskID string, o LeaseOptions) (Gran
 // Claim holds the parameters of a worker's long poll.
 type Claim struct {
 	InstanceID string
-	Max        int           // new tasks wanted; 0 when full
-	Wait       time.Duration // how long the server may wait for something to return; at most 60 s
-	Held       []string      // leases that the worker holds, to renew
-	TTLSeconds int           // of new leases; 0: bloom.DefaultLeaseTTLSec
+	Max        int                    // new tasks wanted; 0 when full
+	Wait       time.Duration          // how long the server may wait for something to return; at most 60 s
+	Held       []string               // leases that the worker holds, to renew
+	Usage      map[string]bloom.Usage // what they have used so far, by lease id
+	TTLSeconds int                    // of new leases; 0: bloom.DefaultLeaseTTLSec
 	// Forgotten, when not nil, requests the contexts that were forgotten after this number.
 	Forgotten *int64
 	// ForgottenID is the context with that number. If it has another number, the server has
@@ -50,14 +51,15 @@ type Claim struct {
 // response was lost come with the next claim.
 func (c *Client) Claim(ctx context.Context, workerID string, r Claim) (bloom.ClaimResult, error) {
 	raw, err := encode(struct {
-		InstanceID string   `json:"instance_id,omitempty"`
-		Max        int      `json:"max"`
-		WaitSec    int      `json:"wait_sec"`
-		Held       []string `json:"held"`
-		TTLSeconds int      `json:"ttl_seconds,omitempty"`
-		Forgotten  *int64   `json:"forgotten_after,omitempty"`
-		LastID     string   `json:"forgotten_id,omitempty"`
-	}{r.InstanceID, r.Max, int(r.Wait / time.Second), orEmpty(r.Held), r.TTLSeconds, r.Forgotten, r.ForgottenID})
+		InstanceID string                 `json:"instance_id,omitempty"`
+		Max        int                    `json:"max"`
+		WaitSec    int                    `json:"wait_sec"`
+		Held       []string               `json:"held"`
+		Usage      map[string]bloom.Usage `json:"usage,omitempty"`
+		TTLSeconds int                    `json:"ttl_seconds,omitempty"`
+		Forgotten  *int64                 `json:"forgotten_after,omitempty"`
+		LastID     string                 `json:"forgotten_id,omitempty"`
+	}{r.InstanceID, r.Max, int(r.Wait / time.Second), orEmpty(r.Held), r.Usage, r.TTLSeconds, r.Forgotten, r.ForgottenID})
 	if err != nil {
 		return bloom.ClaimResult{}, err
 	}
@@ -71,11 +73,12 @@ func (c *Client) Claim(ctx context.Context, workerID string, r Claim) (bloom.Cla
 
 // Heartbeat renews a lease and reports whether the task is to be cancelled. The first heartbeat
 // sets the task running. bloom.ErrLeaseLost when the lease is no longer current. An empty leaseID
-// means the task's active lease.
-func (c *Client) Heartbeat(ctx context.Context, taskID, leaseID string) (bloom.HeartbeatResult, error) {
+// means the task's active lease. used, unless it is nil, is what the attempt has used so far.
+func (c *Client) Heartbeat(ctx context.Context, taskID, leaseID string, used *bloom.Usage) (bloom.HeartbeatResult, error) {
 	out, _, err := post[bloom.HeartbeatResult](ctx, c, "/llm-tasks/"+seg(taskID)+"/heartbeat", struct {
-		LeaseID string `json:"lease_id,omitempty"`
-	}{leaseID}, safe)
+		LeaseID string       `json:"lease_id,omitempty"`
+		Usage   *bloom.Usage `json:"usage,omitempty"`
+	}{leaseID, used}, safe)
 	return out, err
 }
 

@@ -21,7 +21,7 @@ func (h *harness) stale(t *testing.T, taskID, leaseID string) {
 	}
 	output := "too late"
 	_, completed := h.api.Complete(t.Context(), taskID, bloom.Completion{LeaseID: leaseID, Status: bloom.OutcomeSuccess, Output: &output})
-	_, beaten := h.api.Heartbeat(t.Context(), taskID, leaseID)
+	_, beaten := h.api.Heartbeat(t.Context(), taskID, leaseID, nil)
 	_, released := h.api.Release(t.Context(), taskID, bloom.ReleaseSpec{LeaseID: leaseID, Reason: "too late"})
 	appended := h.api.AppendEvents(t.Context(), taskID, leaseID, []bloom.WorkerEvent{{Seq: 9999, Type: "text", At: 1, Data: []byte(`{"text":"too late"}`)}})
 	for name, err := range map[string]error{"complete": completed, "heartbeat": beaten, "release": released, "events": appended} {

@@ -29,6 +29,7 @@ func TestTasks(t *testing.T) {
 		"resume":             resume,
 		"timeout":            timeout,
 		"cancel":             cancel,
+		"running cost":       runningCost,
 		"budget":             budget,
 		"not logged in":      notLoggedIn,
 		"the API refuses":    refusals,
@@ -71,6 +72,47 @@ func success(t *testing.T, h *harness) {
 	}
 	if o.task.WorkerID == nil || *o.task.WorkerID != "main" || o.task.Attempts != 1 {
 		t.Errorf("task = %s, want its worker to stay named", bloom.MustJSON(o.task.TaskState))
+	}
+}
+
+// runningCost follows what a run has used so far. The worker reports it with its claims; every
+// task that ends makes it claim.
+func runningCost(t *testing.T, h *harness) {
+	h.script("claim", func(standin.Request) standin.Reply { return standin.Reply{Text: "done"} })
+	first, second := make(chan struct{}), make(chan struct{})
+	step := standin.Tool("a step", "Bash", map[string]any{"command": "true", "description": "nothing"})
+	step.Usage = standin.Usage{Input: 100, Output: 20}
+	next := step
+	next.Until = first
+	h.script("running", standin.Sequence(step, next, standin.Reply{Text: "done", Usage: step.Usage, Until: second}))
+	task := h.submit(t, at("main", spec("running")))
+	until := func(tokens int64) float64 {
+		t.Helper()
+		for {
+			got, err := h.api.Task(t.Context(), task.ID)
+			if err != nil || got.Status.Terminal() {
+				t.Fatalf("the task is %s, %v", got.Status, err)
+			}
+			if u := got.Usage; u != nil && u.TokensUsed == tokens {
+				st, err := h.api.Stats(t.Context())
+				if err != nil || st.Leases.Usage.CostUSD < u.CostUSD {
+					t.Errorf("the overview shows %+v, the task %+v, %v", st.Leases.Usage, u, err)
+				}
+				return u.CostUSD
+			}
+			h.await(t, h.submit(t, at("main", spec("claim"))).ID)
+		}
+	}
+	early := until(120)
+	close(first)
+	if late := until(240); early <= 0 || late <= early {
+		t.Errorf("the cost rose from %v to %v", early, late)
+	}
+	close(second)
+	o := h.await(t, task.ID)
+	o.succeeded("done")
+	if o.task.Usage == nil || *o.task.Usage != o.results[0].Metrics.Usage() {
+		t.Errorf("the task shows %+v, its result %s", o.task.Usage, bloom.MustJSON(o.results[0].Metrics))
 	}
 }
 

@@ -130,7 +130,7 @@ func employ(t testing.TB, rt *runtimetest.Runtime, events []bloom.WorkerEvent, r
 			}
 			for _, l := range got.Leases {
 				reply.LeaseID = l.Lease.ID
-				if _, err := api.Heartbeat(ctx, l.Task.ID, l.Lease.ID); err != nil && ctx.Err() == nil {
+				if _, err := api.Heartbeat(ctx, l.Task.ID, l.Lease.ID, nil); err != nil && ctx.Err() == nil {
 					t.Error(err)
 				}
 				if err := api.AppendEvents(ctx, l.Task.ID, l.Lease.ID, events); err != nil && ctx.Err() == nil {

@@ -36,6 +36,9 @@ func (c *statsCmd) Run(inv *invocation) error {
 			t.row("  "+string(s), cell{thousands(n), statusStyle(s)})
 		}
 	}
+	if stats.Leases.Usage != (bloom.Usage{}) {
+		t.row("  used by running tasks", usageLine(stats.Leases.Usage))
+	}
 	t.row("leases", fmt.Sprintf("%s (%s active)", thousands(stats.Leases.Total), thousands(stats.Leases.Active)))
 	t.row("workers", fmt.Sprintf("%s (%s online)", thousands(stats.Workers.Total), thousands(stats.Workers.Online)))
 	return t.print(inv.Out, p)
@@ -81,6 +84,11 @@ func (c *statsCmd) series(inv *invocation, api *client.Client) error {
 		total.Cancelled += p.Cancelled
 		total.TokensUsed += p.TokensUsed
 		total.CostUSD += p.CostUSD
+	}
+	if used := series.Now.Usage; used != (bloom.Usage{}) {
+		t.row("running", "-", "-", "-", "-", "-", "-", thousands(used.TokensUsed), fmt.Sprintf("$%.2f", used.CostUSD), "-")
+		total.TokensUsed += used.TokensUsed
+		total.CostUSD += used.CostUSD
 	}
 	total.Queued = &series.Now.Queued
 	row("all", total)

@@ -23,6 +23,9 @@ func printTask(inv *invocation, task bloom.Task, results []bloom.Result) error {
 	t.row("worker", dash(deref(task.WorkerID)))
 	t.row("attempts", fmt.Sprintf("%d of %d", task.Attempts, task.MaxAttempts))
 	t.row("policy", fmt.Sprintf("timeout %ds, budget %s tokens", task.Policy.TimeoutSec, unlimited(task.Policy.Budget)))
+	if task.Usage != nil {
+		t.row("used", usageLine(*task.Usage))
+	}
 	if len(task.Labels) > 0 {
 		t.row("labels", strings.Join(task.Labels, ", "))
 	}
@@ -73,6 +76,11 @@ func unlimited(n int64) string {
 		return "unlimited"
 	}
 	return thousands(n)
+}
+
+// usageLine describes what attempts have used.
+func usageLine(u bloom.Usage) string {
+	return fmt.Sprintf("%s tokens · $%.4f", thousands(u.TokensUsed), u.CostUSD)
 }
 
 // metricsLine describes what an attempt used.

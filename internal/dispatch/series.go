@@ -86,6 +86,7 @@ func (s *Service) queueGauge(ctx context.Context, now int64) (g bloom.QueueGauge
 	since, err := s.store.OldestWaiting(ctx)
 	by := st.Tasks.ByStatus
 	g.Queued, g.Running = by[bloom.TaskQueued], by[bloom.TaskLeased]+by[bloom.TaskRunning]
+	g.Usage = st.Leases.Usage
 	if since > 0 {
 		wait := max(0, now-since)
 		g.OldestWait = &wait

@@ -1,14 +1,19 @@
 package httpapi
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/bloom-runtime/bloom"
+)
 
 // claimBody is a worker's long poll.
 type claimBody struct {
-	InstanceID string   `json:"instance_id" required:"false" maxLength:"128" doc:"Identifies the worker's process"`
-	Max        int      `json:"max" required:"false" minimum:"0" maximum:"32" default:"0" doc:"How many new tasks the worker can take; 0 only renews and waits"`
-	WaitSec    int      `json:"wait_sec" required:"false" minimum:"0" maximum:"60" default:"0" doc:"How long to wait for changes, in seconds"`
-	Held       []string `json:"held" required:"false" nullable:"false" maxItems:"256" doc:"Leases the worker holds"`
-	TTLSeconds int      `json:"ttl_seconds" required:"false" minimum:"1" maximum:"7200" default:"300" doc:"Of new leases"`
+	InstanceID string                 `json:"instance_id" required:"false" maxLength:"128" doc:"Identifies the worker's process"`
+	Max        int                    `json:"max" required:"false" minimum:"0" maximum:"32" default:"0" doc:"How many new tasks the worker can take; 0 only renews and waits"`
+	WaitSec    int                    `json:"wait_sec" required:"false" minimum:"0" maximum:"60" default:"0" doc:"How long to wait for changes, in seconds"`
+	Held       []string               `json:"held" required:"false" nullable:"false" maxItems:"256" doc:"Leases the worker holds"`
+	Usage      map[string]bloom.Usage `json:"usage" required:"false" nullable:"false" doc:"What held leases have used so far, by lease id"`
+	TTLSeconds int                    `json:"ttl_seconds" required:"false" minimum:"1" maximum:"7200" default:"300" doc:"Of new leases"`
 	// Forgotten is the last forgotten context that the worker knows of.
 	Forgotten   *int64 `json:"forgotten_after" required:"false" minimum:"0" doc:"The last seq of forgotten that the worker knows; absent: forgotten is not listed"`
 	ForgottenID string `json:"forgotten_id" required:"false" doc:"The id of the context with that seq; if it has another one, forgotten begins anew"`
@@ -22,7 +27,8 @@ type leaseBody struct {
 
 // heartbeatBody names the lease that a heartbeat renews.
 type heartbeatBody struct {
-	LeaseID string `json:"lease_id" required:"false" doc:"Absent: the task's active lease"`
+	LeaseID string       `json:"lease_id" required:"false" doc:"Absent: the task's active lease"`
+	Usage   *bloom.Usage `json:"usage" required:"false" doc:"What the attempt has used so far"`
 }
 
 // configBody sets the control plane's address and admin key.

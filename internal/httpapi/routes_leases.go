@@ -92,7 +92,7 @@ func (s *Server) heartbeat(ctx context.Context, c *call, in *pathID) (*reply[blo
 	if b.LeaseID != "" && !input.IsID(b.LeaseID) {
 		return nil, bloom.ErrLeaseLost
 	}
-	res, err := s.store.Heartbeat(ctx, in.ID, b.LeaseID)
+	res, err := s.store.Heartbeat(ctx, in.ID, b.LeaseID, b.Usage)
 	return &reply[bloom.HeartbeatResult]{http.StatusOK, res}, err
 }
 

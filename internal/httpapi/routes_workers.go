@@ -241,7 +241,7 @@ func (s *Server) claim(ctx context.Context, c *call, in *pathID) (*huma.StreamRe
 	if wait > 0 {
 		s.allowUntil(c.w, wait+30*time.Second)
 	}
-	r := bloom.ClaimRequest{WorkerID: in.ID, InstanceID: b.InstanceID, MustName: isWorker(c), Max: b.Max, TTLSec: b.TTLSeconds, Held: b.Held}
+	r := bloom.ClaimRequest{WorkerID: in.ID, InstanceID: b.InstanceID, MustName: isWorker(c), Max: b.Max, TTLSec: b.TTLSeconds, Held: b.Held, Usage: b.Usage}
 	return lasting(c, func() {
 		res, err := s.svc.Claim(ctx, r, wait)
 		if err != nil {

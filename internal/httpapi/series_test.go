@@ -71,3 +71,44 @@ func TestTheTimeSeriesShowsWhatHappened(t *testing.T) {
 
 // ago returns a time for the query.
 func ago(d time.Duration) string { return strconv.FormatInt(time.Now().Add(-d).UnixMilli(), 10) }
+
+func TestTheOverviewShowsWhatRunningTasksHaveUsed(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.worker("w", 2)
+	task := r.task("")
+	var got bloom.ClaimResult
+	r.call(200, &got, "POST", "/workers/w/claim", `{"instance_id":"i","max":1}`)
+	lease := got.Leases[0].Lease.ID
+	shows := func(what string, tokens int64, cost float64) {
+		t.Helper()
+		var st bloom.Stats
+		r.call(200, &st, "GET", "/stats", "")
+		var s bloom.Series
+		r.call(200, &s, "GET", "/stats/series", "")
+		want := bloom.Usage{TokensUsed: tokens, InputTokens: tokens, CostUSD: cost}
+		if st.Leases.Usage != want || s.Now.Usage != want {
+			t.Errorf("%s: stats %+v, series %+v, want %+v", what, st.Leases.Usage, s.Now.Usage, want)
+		}
+		var one bloom.Task
+		r.call(200, &one, "GET", "/llm-tasks/"+task.ID, "")
+		var list []bloom.Task
+		r.call(200, &list, "GET", "/llm-tasks", "")
+		var leases []bloom.Lease
+		r.call(200, &leases, "GET", "/leases", "")
+		if one.Usage == nil || *one.Usage != want || *list[0].Usage != want || leases[0].Usage != want {
+			t.Errorf("%s: task %+v, in the list %+v, lease %+v, want %+v", what, one.Usage, list[0].Usage, leases[0].Usage, want)
+		}
+	}
+	r.call(200, nil, "POST", "/workers/w/claim", `{"instance_id":"i","held":["`+lease+`"],"usage":{"`+lease+`":{"input_tokens":40,"cost_usd":0.5}}}`)
+	shows("claimed", 40, 0.5)
+	beat := func(status int, usage string) {
+		t.Helper()
+		r.call(status, nil, "POST", "/llm-tasks/"+task.ID+"/heartbeat", `{"lease_id":"`+lease+`","usage":`+usage+`}`)
+	}
+	beat(200, `{"tokens_used":60,"input_tokens":60,"cost_usd":0.75}`)
+	shows("renewed", 60, 0.75)
+	beat(400, `{"tokens_used":-1}`)
+	beat(400, `{"tokens":1}`)
+	shows("refused", 60, 0.75)
+}

@@ -30,6 +30,11 @@ func (u *Unit) apply(t *Task, l *Lease, tr lifecycle.Transition, actor string) e
 	if err := u.applyTask(t, before); err != nil {
 		return err
 	}
+	if l != nil && tr.Lease.Status != bloom.LeaseActive {
+		if err := u.countUsage(t, l.Lease, tr.Lease.Usage); err != nil {
+			return err
+		}
+	}
 	u.applyLease(l, tr.Lease)
 	if err := u.updateContext(t, before, l == nil && tr.Lease.ID != ""); err != nil {
 		return err
@@ -75,7 +80,7 @@ func (u *Unit) applyLease(l *Lease, is bloom.Lease) {
 		u.load[is.WorkerID]++
 		return
 	}
-	if l.Status == is.Status && l.ExpiresAt == is.ExpiresAt && l.LastHeartbeat == is.LastHeartbeat {
+	if l.Status == is.Status && l.ExpiresAt == is.ExpiresAt && l.LastHeartbeat == is.LastHeartbeat && l.Usage == is.Usage {
 		return
 	}
 	if l.Status == bloom.LeaseActive && is.Status != bloom.LeaseActive {

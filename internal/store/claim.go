@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
 // Claim renews the leases that a worker holds, returns those it lost, and leases tasks
@@ -175,7 +174,7 @@ func (u *Unit) claimHeld(res *bloom.ClaimResult, held []Holding, r *claimAttempt
 		if !r.renews(h.Lease.ID) {
 			continue
 		}
-		if err := u.renew(res, h); err != nil {
+		if err := u.renew(res, h, r.Usage); err != nil {
 			return err
 		}
 	}
@@ -184,7 +183,7 @@ func (u *Unit) claimHeld(res *bloom.ClaimResult, held []Holding, r *claimAttempt
 
 // renew extends a lease. One that is locked by another transaction or quarantined is
 // left unchanged: it is neither renewed nor lost.
-func (u *Unit) renew(res *bloom.ClaimResult, h Holding) error {
+func (u *Unit) renew(res *bloom.ClaimResult, h Holding, reported map[string]bloom.Usage) error {
 	_, leased := u.leases[h.Lease.ID]
 	_, locked := u.rows.Leases[h.Lease.ID]
 	if !leased && !locked || u.s.quarantined.has(notRenewed, h.Lease.ID) {
@@ -194,10 +193,14 @@ func (u *Unit) renew(res *bloom.ClaimResult, h Holding) error {
 	if err != nil {
 		return err
 	}
-	tr, err := lifecycle.Heartbeat(t.TaskState, l.Lease, u.Now)
+	var used *bloom.Usage
+	if reported, ok := reported[l.ID]; ok {
+		used = &reported
+	}
+	is, err := u.heartbeat(t, l, used)
 	if err != nil {
 		return err
 	}
-	res.Renewed = append(res.Renewed, bloom.Renewal{LeaseID: l.ID, ExpiresAt: tr.Lease.ExpiresAt})
-	return u.apply(t, l, tr, l.WorkerID)
+	res.Renewed = append(res.Renewed, bloom.Renewal{LeaseID: l.ID, ExpiresAt: is.ExpiresAt})
+	return nil
 }

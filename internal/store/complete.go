@@ -41,17 +41,18 @@ func (u *Unit) complete(r bloom.CompleteRequest) (none bloom.Completed, err erro
 	if err != nil {
 		return none, err
 	}
+	if used := r.Completion.Metrics.Usage(); used != (bloom.Usage{}) {
+		tr.Lease.Usage = used
+	} else if l.Usage != (bloom.Usage{}) { // such as of a worker that was killed
+		r.Completion.Metrics = r.Completion.Metrics.WithUsage(l.Usage)
+	}
 	if err := u.apply(t, l, tr, r.Actor); err != nil {
 		return none, err
 	}
 	o := &Outcome{BodyHash: r.BodyHash, Displaced: r.Displaced}
 	o.Artifact, o.Result = r.Records(l.Lease, u.Now)
 	u.c.Outcomes = append(u.c.Outcomes, o)
-	u.addRunToSeries(o.Result.Metrics)
 	u.done[key] = o
-	if err := u.addUsage(t, o.Result.Metrics); err != nil {
-		return none, err
-	}
 	if err := u.saveConversation(t, l.Lease, r); err != nil {
 		return none, err
 	}

@@ -82,20 +82,6 @@ func (u *Unit) updateContext(t *Task, before bloom.TaskState, leased bool) error
 	return nil
 }
 
-// addUsage adds an attempt's tokens and cost to its context.
-func (u *Unit) addUsage(t *Task, m bloom.Metrics) error {
-	if m.Tokens() == 0 && m.CostNano() == 0 {
-		return nil
-	}
-	if counted, err := u.counted(t); err != nil || !counted {
-		return err
-	}
-	x := u.contextChange(t)
-	x.Tokens += m.Tokens()
-	x.CostNano += m.CostNano()
-	return nil
-}
-
 // ContextKey is the name of a context in Rows.Busy.
 func ContextKey(contextID string) string { return "context:" + contextID }
 

@@ -181,21 +181,30 @@ func (u *Unit) contextWorkers(t *Task) (lifecycle.ContextWorkers, error) {
 }
 
 // Heartbeat renews one lease.
-func (s *Store) Heartbeat(ctx context.Context, taskID, leaseID string) (bloom.HeartbeatResult, error) {
+func (s *Store) Heartbeat(ctx context.Context, taskID, leaseID string, used *bloom.Usage) (bloom.HeartbeatResult, error) {
 	return do(ctx, s, func(r *ReadSet) { readNamed(r, taskID, leaseID) }, func(u *Unit) (bloom.HeartbeatResult, error) {
 		t, l, err := u.named(taskID, leaseID)
 		if err != nil {
 			return bloom.HeartbeatResult{}, err
 		}
-		tr, err := lifecycle.Heartbeat(t.TaskState, l.Lease, u.Now)
+		is, err := u.heartbeat(t, l, used)
 		if err != nil {
 			return bloom.HeartbeatResult{}, err
 		}
-		if err := u.apply(t, l, tr, l.WorkerID); err != nil {
-			return bloom.HeartbeatResult{}, err
-		}
-		return bloom.HeartbeatResult{Lease: tr.Lease, ExpiresAt: tr.Lease.ExpiresAt, CancelRequested: t.CancelRequested}, u.noteContact(l.WorkerID)
+		return bloom.HeartbeatResult{Lease: is, ExpiresAt: is.ExpiresAt, CancelRequested: t.CancelRequested}, u.noteContact(l.WorkerID)
 	})
+}
+
+// heartbeat renews a lease and records what its attempt has used, unless that is nil.
+func (u *Unit) heartbeat(t *Task, l *Lease, used *bloom.Usage) (bloom.Lease, error) {
+	tr, err := lifecycle.Heartbeat(t.TaskState, l.Lease, u.Now)
+	if err != nil {
+		return bloom.Lease{}, err
+	}
+	if used != nil {
+		tr.Lease.Usage = used.Bounded()
+	}
+	return tr.Lease, u.apply(t, l, tr, l.WorkerID)
 }
 
 // Release releases a lease.

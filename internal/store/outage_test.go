@@ -57,7 +57,7 @@ func TestNoLeaseExpiresBecauseOfAnOutage(t *testing.T) {
 					if want.Total() > 0 {
 						return
 					}
-					if _, err := s.Heartbeat(t.Context(), taskID, leaseID); err != nil {
+					if _, err := s.Heartbeat(t.Context(), taskID, leaseID, nil); err != nil {
 						t.Error(err)
 					}
 					clock.Advance(time.Hour)
@@ -112,7 +112,7 @@ func TestNoLeaseExpiresBeforeAllAreExtended(t *testing.T) {
 				if got, err := s.Reap(t.Context(), 100); err != nil || c.fails && got.Total() > 0 {
 					t.Errorf("then reaped %+v, %v", got, err)
 				}
-				if _, err := s.Heartbeat(t.Context(), taskID, leaseID); c.fails && err != nil {
+				if _, err := s.Heartbeat(t.Context(), taskID, leaseID, nil); c.fails && err != nil {
 					t.Error(err)
 				}
 			})

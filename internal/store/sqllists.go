@@ -56,6 +56,9 @@ func (r *Reads) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Tas
 		found[i].CutTexts(q.TextBytes)
 		tasks = append(tasks, found[i].Task)
 	}
+	if err == nil {
+		err = r.addTaskUsage(ctx, tasks)
+	}
 	return tasks, next, err
 }
 
@@ -154,7 +157,11 @@ func (r *Reads) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Con
 	if q.ShortID != "" { // its index has no seq, which every new task changes
 		l.first(fmt.Sprintf(r.Among, "x.seq", "SELECT h.seq FROM contexts h WHERE "+fmt.Sprintf(r.ShortID, "h.id")+" = %[1]s"), q.ShortID)
 	}
-	return list(ctx, r, l, q.Page)
+	contexts, next, err := list(ctx, r, l, q.Page)
+	if err == nil {
+		err = r.addContextUsage(ctx, contexts)
+	}
+	return contexts, next, err
 }
 
 // Keys lists keys, the newest first.

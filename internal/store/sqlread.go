@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
@@ -31,7 +33,57 @@ func (r *Reads) Task(ctx context.Context, id string) (bloom.Task, error) {
 		return bloom.Task{}, bloom.ErrTaskNotFound
 	}
 	t, err := one(ctx, r, WholeFields, bloom.ErrTaskNotFound, `SELECT `+r.WholeColumns()+` FROM llm_tasks t WHERE t.id = $1`, id)
-	return t.Task, err
+	if err != nil {
+		return bloom.Task{}, err
+	}
+	whole := []bloom.Task{t.Task}
+	err = r.addTaskUsage(ctx, whole)
+	return whole[0], err
+}
+
+// addTaskUsage sets what the attempts of tasks have used.
+func (r *Reads) addTaskUsage(ctx context.Context, tasks []bloom.Task) error {
+	places := make(map[string]*bloom.Task, len(tasks))
+	for i := range tasks {
+		if tasks[i].Epoch > 0 {
+			places[tasks[i].ID] = &tasks[i]
+		}
+	}
+	return r.usage(ctx, "task_id", "uuid", slices.Collect(maps.Keys(places)), func(id string, u bloom.Usage) { places[id].Usage = &u },
+		r.Via("leases_one_active")+" WHERE l.status = 'active'", r.Via("leases_ended")+" WHERE l.status <> 'active'")
+}
+
+// addContextUsage adds what running attempts have used to their contexts.
+func (r *Reads) addContextUsage(ctx context.Context, contexts []bloom.Context) error {
+	places := make(map[string]*bloom.Context, len(contexts))
+	for i := range contexts {
+		if contexts[i].Unfinished > 0 {
+			places[contexts[i].ID] = &contexts[i]
+		}
+	}
+	return r.usage(ctx, "context_id", "text", slices.Collect(maps.Keys(places)), func(id string, u bloom.Usage) {
+		places[id].Tokens += u.TokensUsed
+		places[id].CostUSD += u.CostUSD
+	}, r.Via("leases_held")+" WHERE l.status = 'active'")
+}
+
+// usage sums what the attempts of leases have used, by a column that is one of the keys. Each
+// of among is a condition for leases, with the index that has them.
+func (r *Reads) usage(ctx context.Context, column, kind string, keys []string, take func(key string, u bloom.Usage), among ...string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	for i, where := range among {
+		among[i] = "SELECT l." + column + ", " + usageColumns + " FROM leases l" + where + " AND " + r.In("l."+column, 1, kind)
+	}
+	sums, err := all(ctx, r, func(s *keyed[bloom.Usage]) []any { return append([]any{&s.key}, usageFields(&s.value)...) },
+		"SELECT "+column+", "+summedUsage+" FROM ("+strings.Join(among, " UNION ALL ")+") used GROUP BY 1", r.Array(keys))
+	for _, s := range sums {
+		if s.value != (bloom.Usage{}) {
+			take(s.key, s.value)
+		}
+	}
+	return err
 }
 
 // QueuePlace reads what decides when a queued task starts.
@@ -91,26 +143,28 @@ func (r *Reads) Lease(ctx context.Context, taskID, leaseID string) (bloom.Lease,
 	return one(ctx, r, leaseFields, bloom.ErrLeaseLost, `SELECT `+leaseColumns+` FROM leases l WHERE l.id = $1 AND l.task_id = $2`, leaseID, taskID)
 }
 
-// selectStats sums the counters' rows, and counts the workers, who are few.
-var selectStats = `SELECT c.*, n.* FROM (SELECT ` + each(CountColumns, "CAST(sum(%s) AS BIGINT)") + ` FROM counters) c,
+// selectStats sums the counters' rows, and looks at the active leases and the workers, which are few.
+var selectStats = `SELECT c.*, u.*, n.* FROM (SELECT ` + each(CountColumns, "CAST(sum(%s) AS BIGINT)") + ` FROM counters) c,
+	(SELECT ` + summedUsage + ` FROM leases l%s WHERE l.status = 'active') u,
 	(SELECT count(*), count(*) FILTER (WHERE w.status = 'online') FROM `
 
 // Stats reads the counters.
 func (r *Reads) Stats(ctx context.Context) (bloom.Stats, error) {
 	type row struct {
 		n               Counts
+		used            bloom.Usage
 		workers, online int64
 	}
 	got, err := one(ctx, r, func(s *row) []any {
-		fields := make([]any, 0, len(s.n)+2)
+		fields := make([]any, 0, len(s.n)+6)
 		for i := range s.n {
 			fields = append(fields, &s.n[i])
 		}
-		return append(fields, &s.workers, &s.online)
-	}, nil, selectStats+r.present()+`) n`)
+		return append(append(fields, usageFields(&s.used)...), &s.workers, &s.online)
+	}, nil, fmt.Sprintf(selectStats, r.Via("leases_held"))+r.present()+`) n`)
 	st := bloom.Stats{
 		Tasks:   bloom.TaskStats{ByStatus: map[bloom.TaskStatus]int64{}},
-		Leases:  bloom.LeaseStats{Total: got.n[CountLeases], Active: got.n[CountActive]},
+		Leases:  bloom.LeaseStats{Total: got.n[CountLeases], Active: got.n[CountActive], Usage: got.used},
 		Workers: bloom.WorkerStats{Total: got.workers, Online: got.online},
 	}
 	for i, status := range bloom.TaskStatuses {
@@ -193,7 +247,13 @@ func (r *Reads) Settings(ctx context.Context) (map[string]string, error) {
 
 // Context reads one context.
 func (r *Reads) Context(ctx context.Context, id string) (bloom.Context, error) {
-	return one(ctx, r, contextFields, bloom.ErrContextNotFound, `SELECT `+contextColumns+` FROM contexts x WHERE x.id = $1`, id)
+	x, err := one(ctx, r, contextFields, bloom.ErrContextNotFound, `SELECT `+contextColumns+` FROM contexts x WHERE x.id = $1`, id)
+	if err != nil {
+		return bloom.Context{}, err
+	}
+	whole := []bloom.Context{x}
+	err = r.addContextUsage(ctx, whole)
+	return whole[0], err
 }
 
 // Transcript reads a context's transcript, nil if there is none.

@@ -31,12 +31,21 @@ func WholeFields(t *Task) []any {
 	return append(TaskFields(t), (*List)(&t.ContextHints), &t.Prompt)
 }
 
-const leaseColumns = `l.id, l.task_id, l.worker_id, l.epoch, l.status, l.started_at, l.expires_at, l.ttl_seconds, l.last_heartbeat, l.context_id`
+// usageColumns are what a lease's attempt has used, summedUsage of many.
+const usageColumns = `l.tokens, l.tokens_in, l.tokens_out, l.cost`
+
+var summedUsage = each([]string{"tokens", "tokens_in", "tokens_out", "cost"}, "coalesce(CAST(sum(%s) AS BIGINT), 0)")
+
+func usageFields(u *bloom.Usage) []any {
+	return []any{&u.TokensUsed, &u.InputTokens, &u.OutputTokens, (*nanos)(&u.CostUSD)}
+}
+
+const leaseColumns = `l.id, l.task_id, l.worker_id, l.epoch, l.status, l.started_at, l.expires_at, l.ttl_seconds, l.last_heartbeat, l.context_id, ` + usageColumns
 
 func leaseFields(l *bloom.Lease) []any {
-	return []any{
+	return append([]any{
 		&l.ID, &l.TaskID, &l.WorkerID, &l.Epoch, &l.Status, &l.StartedAt, &l.ExpiresAt, &l.TTLSeconds, &l.LastHeartbeat, &l.ContextID,
-	}
+	}, usageFields(&l.Usage)...)
 }
 
 const workerColumns = `w.id, w.node_id, w.url, w.status, w.claude_cli, w.max_concurrency, w.labels, w.last_heartbeat, w.ip_addrs,

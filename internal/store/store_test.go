@@ -81,7 +81,7 @@ func leased(t *testing.T, s *store.Store, contextID string) (task, lease string)
 		l, _, err = s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: n.ID, WorkerID: "w"})
 	}
 	if err == nil {
-		_, err = s.Heartbeat(t.Context(), n.ID, l.ID)
+		_, err = s.Heartbeat(t.Context(), n.ID, l.ID, nil)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -129,6 +129,7 @@ func (w *Worker) runSafely(j *job) (run bloom.Run) {
 	return w.cfg.Runner.Run(j.keeper.ctx, j.keeper.task, func(typ string, data any) {
 		j.sender.emit(typ, data)
 		if typ == bloom.EventUsage {
+			j.keeper.noteUsage(data)
 			w.credentialsAccepted(j)
 		}
 	})

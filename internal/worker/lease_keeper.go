@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"math"
@@ -25,11 +26,12 @@ type leaseKeeper struct {
 	cancel context.CancelCauseFunc
 
 	mu           sync.Mutex
-	expires      int64     // by the server's clock, Unix milliseconds
-	validUntil   time.Time // the work stops then unless the lease is renewed
-	renewed      time.Time // start of the last request that renewed it
-	reportedLost bool      // the server said that it is lost
-	finished     bool      // the work has ended; only its outcome is to be delivered
+	expires      int64       // by the server's clock, Unix milliseconds
+	validUntil   time.Time   // the work stops then unless the lease is renewed
+	renewed      time.Time   // start of the last request that renewed it
+	reportedLost bool        // the server said that it is lost
+	finished     bool        // the work has ended; only its outcome is to be delivered
+	used         bloom.Usage // so far; sent with renewals
 }
 
 func newLeaseKeeper(ctx context.Context, c *client.Client, got bloom.LeasedTask, log *slog.Logger) *leaseKeeper {
@@ -187,7 +189,7 @@ func (k *leaseKeeper) isLost() bool {
 func (k *leaseKeeper) heartbeat(ctx context.Context, start time.Time, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, min(limit, max(k.ttl()/3, 250*time.Millisecond), 10*time.Second))
 	defer cancel()
-	res, err := k.client.Heartbeat(ctx, k.task.ID, k.lease.ID)
+	res, err := k.client.Heartbeat(ctx, k.task.ID, k.lease.ID, k.usage())
 	switch {
 	case err == nil:
 		k.renew(start, res.ExpiresAt)
@@ -198,6 +200,33 @@ func (k *leaseKeeper) heartbeat(ctx context.Context, start time.Time, limit time
 		k.lost()
 	}
 	return err
+}
+
+// noteUsage records the work's usage event.
+func (k *leaseKeeper) noteUsage(event any) {
+	var e struct {
+		bloom.Usage
+		CacheCreation int64 `json:"cache_creation_tokens"`
+	}
+	raw, err := json.Marshal(event)
+	if err != nil || json.Unmarshal(raw, &e) != nil {
+		return
+	}
+	e.InputTokens += e.CacheCreation // as in the metrics of a completion
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.used = e.Usage
+}
+
+// usage returns what the work has used so far, nil if that is unknown.
+func (k *leaseKeeper) usage() *bloom.Usage {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.used == (bloom.Usage{}) {
+		return nil
+	}
+	used := k.used
+	return &used
 }
 
 // retryable reports whether a request failed otherwise than by the server's refusal.

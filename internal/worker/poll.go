@@ -109,10 +109,16 @@ func (w *Worker) ask(cancel context.CancelFunc) (client.Claim, map[string]*job) 
 	}
 	c := client.Claim{
 		InstanceID: w.state.instance, Wait: w.cfg.PollWait, TTLSeconds: int(w.cfg.LeaseTTL / time.Second),
-		Max: max(0, w.cfg.Capabilities.MaxConcurrency-len(w.jobs)), Held: make([]string, 0, len(asked)),
+		Max: max(0, w.cfg.Capabilities.MaxConcurrency-len(w.jobs)), Held: make([]string, 0, len(asked)), Usage: map[string]bloom.Usage{},
 	}
-	for id := range asked {
+	for id, j := range asked {
 		c.Held = append(c.Held, id)
+		if j == nil {
+			continue
+		}
+		if used := j.keeper.usage(); used != nil {
+			c.Usage[id] = *used
+		}
 	}
 	if w.cfg.Forget != nil {
 		last := w.state.forgotten.named()

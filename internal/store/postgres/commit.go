@@ -131,10 +131,12 @@ var updateTasks = updates("llm_tasks", "seq",
 	})
 
 var updateLeases = updates("leases", "id",
-	`status = x.status, expires_at = x.expires_at, last_heartbeat = x.last_heartbeat`,
-	"id uuid, status text, expires_at bigint, last_heartbeat bigint",
+	`status = x.status, expires_at = x.expires_at, last_heartbeat = x.last_heartbeat,
+		tokens = x.tokens, tokens_in = x.tokens_in, tokens_out = x.tokens_out, cost = x.cost`,
+	"id uuid, status text, expires_at bigint, last_heartbeat bigint, tokens bigint, tokens_in bigint, tokens_out bigint, cost bigint",
 	func(v []any, l *store.Lease) []any {
-		return append(v, l.ID, string(l.Status), l.ExpiresAt, l.LastHeartbeat)
+		return append(v, l.ID, string(l.Status), l.ExpiresAt, l.LastHeartbeat,
+			l.Usage.TokensUsed, l.Usage.InputTokens, l.Usage.OutputTokens, l.Usage.CostNano())
 	})
 
 var moveArtifacts = updates("runtime_artifacts", "id", `url = x.url, content = NULL, displaced = false`, "id uuid, url text",

@@ -26,7 +26,7 @@ func TestAStepIsTwoRoundTrips(t *testing.T) {
 		}
 		l, _, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: n.ID, WorkerID: "w"})
 		if err == nil {
-			_, err = s.Heartbeat(t.Context(), n.ID, l.ID)
+			_, err = s.Heartbeat(t.Context(), n.ID, l.ID, nil)
 		}
 		if err == nil {
 			_, err = s.AppendEvents(t.Context(), n.ID, l.ID, []bloom.WorkerEvent{{Seq: 1, Type: "text"}})
@@ -63,7 +63,7 @@ func TestWhatAnotherReplicaHasChanged(t *testing.T) {
 			if _, err := r.other.Cancel(t.Context(), task, "test"); err != nil {
 				t.Fatal(err)
 			}
-			if heartbeat, err := r.own.Heartbeat(t.Context(), task, l); err != nil || !heartbeat.CancelRequested {
+			if heartbeat, err := r.own.Heartbeat(t.Context(), task, l, nil); err != nil || !heartbeat.CancelRequested {
 				t.Errorf("the heartbeat says %+v, %v", heartbeat, err)
 			}
 		},
@@ -79,7 +79,7 @@ func TestWhatAnotherReplicaHasChanged(t *testing.T) {
 			if _, err := r.other.Complete(t.Context(), storetest.Success(task, l)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := r.own.Heartbeat(t.Context(), task, l); !errors.Is(err, bloom.ErrLeaseLost) {
+			if _, err := r.own.Heartbeat(t.Context(), task, l, nil); !errors.Is(err, bloom.ErrLeaseLost) {
 				t.Errorf("a heartbeat says %v", err)
 			}
 			again := storetest.Success(task, l)
@@ -182,7 +182,7 @@ func (r *replicas) leased(worker string) (task, lease string) {
 	r.t.Helper()
 	task = r.created("context")
 	lease = r.lease(r.own, task, worker)
-	if _, err := r.own.Heartbeat(r.t.Context(), task, lease); err != nil {
+	if _, err := r.own.Heartbeat(r.t.Context(), task, lease, nil); err != nil {
 		r.t.Fatal(err)
 	}
 	return task, lease

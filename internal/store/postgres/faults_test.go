@@ -65,7 +65,7 @@ func (h *history) live(t *testing.T, s bloom.Store, client int, stop <-chan stru
 			t.Errorf("lease: %v", err)
 			return
 		}
-		if _, err := s.Heartbeat(ctx, n.ID, l.ID); err != nil {
+		if _, err := s.Heartbeat(ctx, n.ID, l.ID, nil); err != nil {
 			t.Errorf("heartbeat: %v", err)
 			return
 		}

@@ -106,8 +106,8 @@ func (p *pair) LeaseTask(ctx context.Context, r bloom.LeaseRequest) (bloom.Lease
 func (p *pair) Claim(ctx context.Context, r bloom.ClaimRequest) (bloom.ClaimResult, error) {
 	return p.next().Claim(ctx, r)
 }
-func (p *pair) Heartbeat(ctx context.Context, taskID, leaseID string) (bloom.HeartbeatResult, error) {
-	return p.next().Heartbeat(ctx, taskID, leaseID)
+func (p *pair) Heartbeat(ctx context.Context, taskID, leaseID string, used *bloom.Usage) (bloom.HeartbeatResult, error) {
+	return p.next().Heartbeat(ctx, taskID, leaseID, used)
 }
 func (p *pair) Complete(ctx context.Context, r bloom.CompleteRequest) (bloom.Completed, error) {
 	return p.next().Complete(ctx, r)

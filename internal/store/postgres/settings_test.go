@@ -49,7 +49,7 @@ func TestALockedRowDelaysNobodyElse(t *testing.T) {
 			var held sync.WaitGroup
 			for range 8 {
 				held.Go(func() {
-					_, heartbeat := s.Heartbeat(t.Context(), id, l.ID)
+					_, heartbeat := s.Heartbeat(t.Context(), id, l.ID, nil)
 					_, claim := s.Claim(t.Context(), bloom.ClaimRequest{WorkerID: "locked", InstanceID: "locked-1", Max: 1, Held: []string{l.ID}, Renew: true})
 					if err := errors.Join(heartbeat, claim); err != nil {
 						t.Errorf("once the lock is gone: %v", err)
@@ -90,7 +90,7 @@ func others(t *testing.T, s *postgres.Store, during time.Duration) time.Duration
 						l, _, err = s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: n.ID, WorkerID: "w"})
 						return err
 					},
-					func() error { _, err := s.Heartbeat(t.Context(), n.ID, l.ID); return err },
+					func() error { _, err := s.Heartbeat(t.Context(), n.ID, l.ID, nil); return err },
 					func() error { _, err := s.Complete(t.Context(), storetest.Success(n.ID, l.ID)); return err },
 				} {
 					began := time.Now()

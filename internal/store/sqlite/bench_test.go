@@ -94,7 +94,7 @@ func BenchmarkPrompt(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if _, err := s.Heartbeat(ctx, n.ID, l.ID); err != nil {
+				if _, err := s.Heartbeat(ctx, n.ID, l.ID, nil); err != nil {
 					b.Fatal(err)
 				}
 				if _, err := s.Complete(ctx, storetest.Success(n.ID, l.ID)); err != nil {

@@ -89,7 +89,8 @@ func (t *tx) putTask(k *store.Task) error {
 }
 
 func (t *tx) putLease(l *store.Lease) error {
-	return t.set(`UPDATE leases SET status = ?, expires_at = ?, last_heartbeat = ? WHERE id = ?`, l.Status, l.ExpiresAt, l.LastHeartbeat, l.ID)
+	return t.set(`UPDATE leases SET status = ?, expires_at = ?, last_heartbeat = ?, tokens = ?, tokens_in = ?, tokens_out = ?, cost = ? WHERE id = ?`,
+		l.Status, l.ExpiresAt, l.LastHeartbeat, l.Usage.TokensUsed, l.Usage.InputTokens, l.Usage.OutputTokens, l.Usage.CostNano(), l.ID)
 }
 
 func (t *tx) putMove(m store.Move) error {

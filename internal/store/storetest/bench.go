@@ -55,7 +55,7 @@ func Lifecycle(s bloom.Store, contextID string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.Heartbeat(ctx, n.ID, l.ID); err != nil {
+	if _, err := s.Heartbeat(ctx, n.ID, l.ID, nil); err != nil {
 		return err
 	}
 	_, err = s.Complete(ctx, Success(n.ID, l.ID))

@@ -159,6 +159,10 @@ func (c *checker) contexts() {
 		c.try(err)
 		for _, r := range results {
 			s.tokens += r.Metrics.Tokens()
+			delete(c.usage[t.ID], r.Epoch)
+		}
+		for _, u := range c.usage[t.ID] { // of attempts without a result
+			s.tokens += u.TokensUsed
 		}
 		want[t.ContextID] = s
 	}

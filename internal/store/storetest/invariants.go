@@ -13,7 +13,7 @@ import (
 // does not replay to the current state, streams with gaps, wrong counts. The store should
 // be idle.
 func CheckInvariants(ctx context.Context, s bloom.Store) error {
-	c := checker{ctx: ctx, s: s, active: map[string][]bloom.Lease{}, audit: map[string][]bloom.Audit{}, forgotten: map[string]bool{}}
+	c := checker{ctx: ctx, s: s, active: map[string][]bloom.Lease{}, usage: map[string]map[int64]bloom.Usage{}, audit: map[string][]bloom.Audit{}, forgotten: map[string]bool{}}
 	c.load()
 	for i := range c.tasks {
 		c.task(&c.tasks[i])
@@ -30,8 +30,9 @@ type checker struct {
 	s      bloom.Store
 	tasks  []bloom.Task
 	leases int64
-	active map[string][]bloom.Lease // by task
-	audit  map[string][]bloom.Audit // by entity, newest first
+	active map[string][]bloom.Lease         // by task
+	usage  map[string]map[int64]bloom.Usage // of leases, by task and epoch
+	audit  map[string][]bloom.Audit         // by entity, newest first
 	audits int64
 	cuts   map[string]int64 // the time before which things may have been removed
 	errs   []error
@@ -80,6 +81,10 @@ func (c *checker) load() {
 	c.try(err)
 	c.leases = int64(len(leases))
 	for _, l := range leases {
+		if c.usage[l.TaskID] == nil {
+			c.usage[l.TaskID] = map[int64]bloom.Usage{}
+		}
+		c.usage[l.TaskID][l.Epoch] = l.Usage
 		if l.Status == bloom.LeaseActive {
 			c.active[l.TaskID] = append(c.active[l.TaskID], l)
 		}
@@ -167,9 +172,17 @@ func (c *checker) counts() {
 		want.Tasks.Total++
 		want.Tasks.ByStatus[t.Status]++
 	}
-	for _, l := range c.active {
-		want.Leases.Active += int64(len(l))
+	cost, u := int64(0), &want.Leases.Usage
+	for _, leases := range c.active {
+		want.Leases.Active += int64(len(leases))
+		for _, l := range leases {
+			u.TokensUsed += l.Usage.TokensUsed
+			u.InputTokens += l.Usage.InputTokens
+			u.OutputTokens += l.Usage.OutputTokens
+			cost += l.Usage.CostNano()
+		}
 	}
+	u.CostUSD = bloom.Dollars(cost)
 	workers, err := c.s.Workers(c.ctx)
 	c.try(err)
 	held := int64(0)

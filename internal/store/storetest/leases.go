@@ -151,7 +151,7 @@ var leaseTests = map[string]func(*harness){
 		same(h, "lease's expiry", r.Lease.ExpiresAt, r.ExpiresAt)
 		h.status(task.ID, bloom.TaskRunning)
 		h.advance(10 * time.Second)
-		r, err := h.s.Heartbeat(h.ctx, task.ID, "")
+		r, err := h.s.Heartbeat(h.ctx, task.ID, "", nil)
 		h.ok(err)
 		same(h, "expiry", r.ExpiresAt, h.now()+60_000)
 		want := []string{bloom.ActionTaskCreated, bloom.ActionTaskLeased, bloom.ActionTaskStarted}
@@ -161,9 +161,9 @@ var leaseTests = map[string]func(*harness){
 	},
 	"a heartbeat without an active lease": func(h *harness) {
 		task := h.create()
-		_, err := h.s.Heartbeat(h.ctx, task.ID, "")
+		_, err := h.s.Heartbeat(h.ctx, task.ID, "", nil)
 		h.refused(err, bloom.ErrLeaseNotFound)
-		_, err = h.s.Heartbeat(h.ctx, task.ID, newID())
+		_, err = h.s.Heartbeat(h.ctx, task.ID, newID(), nil)
 		h.refused(err, bloom.ErrLeaseLost)
 	},
 	"a heartbeat that is late but before the reaper renews the lease": func(h *harness) {
@@ -242,7 +242,7 @@ var leaseTests = map[string]func(*harness){
 		h.reap(bloom.Reaped{Requeued: 1})
 		now := h.lease(task.ID, "v")
 		before, trail := h.task(task.ID), h.actions(task.ID)
-		_, err := h.s.Heartbeat(h.ctx, task.ID, old.ID)
+		_, err := h.s.Heartbeat(h.ctx, task.ID, old.ID, nil)
 		h.refused(err, bloom.ErrLeaseLost)
 		_, err = h.s.AppendEvents(h.ctx, task.ID, old.ID, []bloom.WorkerEvent{{Seq: 1, Type: "text", Data: []byte(`1`)}})
 		h.refused(err, bloom.ErrLeaseLost)
@@ -256,7 +256,7 @@ var leaseTests = map[string]func(*harness){
 			h.Errorf("a stale write changed %+v to %+v", before.TaskState, after.TaskState)
 		}
 		other := h.create()
-		_, err = h.s.Heartbeat(h.ctx, other.ID, now.ID) // a lease of another task
+		_, err = h.s.Heartbeat(h.ctx, other.ID, now.ID, nil) // a lease of another task
 		h.refused(err, bloom.ErrLeaseLost)
 	},
 	"a release refunds the attempt, delays the task, and may be repeated": func(h *harness) {

@@ -37,7 +37,8 @@ func (m *model) create(t *rapid.T) {
 func (m *model) heartbeat(t *rapid.T) {
 	l := m.anyLease(t)
 	tr, refused := lifecycle.Heartbeat(l.task.state, l.Lease, m.now())
-	r, err := m.h.s.Heartbeat(m.h.ctx, l.TaskID, l.ID)
+	tr.Lease.Usage.TokensUsed = rapid.Int64Range(0, 100).Draw(t, "used")
+	r, err := m.h.s.Heartbeat(m.h.ctx, l.TaskID, l.ID, &tr.Lease.Usage)
 	if m.agree("heartbeat", err, refused) {
 		m.apply(l.task, l, tr)
 		if d := cmp.Diff(l.Lease, r.Lease); d != "" {

@@ -116,7 +116,7 @@ var retentionTests = map[string]func(*harness){
 		same(h, "leases", len(leases), 0)
 		_, err = h.s.Complete(h.ctx, last)
 		h.refused(err, bloom.ErrTaskNotFound)
-		_, err = h.s.Heartbeat(h.ctx, task.ID, l.ID)
+		_, err = h.s.Heartbeat(h.ctx, task.ID, l.ID, nil)
 		h.refused(err, bloom.ErrTaskNotFound)
 		_, err = h.s.Requeue(h.ctx, task.ID, "me")
 		h.refused(err, bloom.ErrTaskNotFound)

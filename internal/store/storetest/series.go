@@ -73,6 +73,77 @@ var seriesTests = map[string]func(*harness){
 			Completed: 1, Failed: 1, Cancelled: 1, Started: 1, TokensUsed: 100, InputTokens: 70, OutputTokens: 30, CostUSD: 0.125,
 		})
 	},
+	"running attempts count with what they reported, and once": func(h *harness) {
+		h.worker("w", 9)
+		reported := bloom.Usage{TokensUsed: 100, InputTokens: 70, OutputTokens: 30, CostUSD: 0.5}
+		ended := bloom.Usage{} // of all attempts that have ended
+		// look compares every place that shows usage.
+		look := func(what, taskID string, running, task bloom.Usage) {
+			h.Helper()
+			st, err := h.s.Stats(h.ctx)
+			h.ok(err)
+			same(h, what+": running", st.Leases.Usage, running)
+			sum := SeriesTotal(h, h.s)
+			same(h, what+": ended", bloom.Usage{TokensUsed: sum.TokensUsed, InputTokens: sum.InputTokens, OutputTokens: sum.OutputTokens, CostUSD: sum.CostUSD}, ended)
+			x := h.context("context")
+			same(h, what+": tokens of the context", x.Tokens, ended.TokensUsed+running.TokensUsed)
+			same(h, what+": its cost", x.CostUSD, ended.CostUSD+running.CostUSD)
+			contexts, _, err := h.s.Contexts(h.ctx, bloom.ContextQuery{})
+			h.ok(err)
+			same(h, what+": cost in the list", contexts[0].CostUSD, x.CostUSD)
+			got, err := h.s.Task(h.ctx, taskID)
+			h.ok(err)
+			same(h, what+": the task", *got.Usage, task)
+			tasks, _, err := h.s.Tasks(h.ctx, bloom.TaskQuery{})
+			h.ok(err)
+			same(h, what+": the task in the list", *tasks[0].Usage, task)
+		}
+		task := h.create()
+		l := h.lease(task.ID, "w")
+		_, err := h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Held: []string{l.ID}, Renew: true, Usage: map[string]bloom.Usage{l.ID: reported}})
+		h.ok(err)
+		look("reported", task.ID, reported, reported)
+		h.claim("w", 0, l.ID)
+		h.heartbeat(l)
+		look("renewed without a report", task.ID, reported, reported)
+		r := success(task.ID, l.ID, "out")
+		final := bloom.Usage{TokensUsed: 160, InputTokens: 110, OutputTokens: 50, CostUSD: 0.25}
+		r.Completion.Metrics = r.Completion.Metrics.WithUsage(final)
+		h.complete(r)
+		h.complete(r) // a repeat
+		ended = final
+		look("completed", task.ID, bloom.Usage{}, final)
+
+		lost := h.create(attempts(3))
+		l = h.lease(lost.ID, "w")
+		_, err = h.s.Heartbeat(h.ctx, lost.ID, l.ID, &reported)
+		h.ok(err)
+		h.advance(time.Hour)
+		h.reap(bloom.Reaped{Requeued: 1})
+		both := bloom.Usage{TokensUsed: 260, InputTokens: 180, OutputTokens: 80, CostUSD: 0.75}
+		ended = both
+		look("lost", lost.ID, bloom.Usage{}, reported)
+		r = success(lost.ID, l.ID, "late")
+		r.Completion.Metrics = r.Completion.Metrics.WithUsage(bloom.Usage{TokensUsed: 120, InputTokens: 80, OutputTokens: 40, CostUSD: 0.75})
+		h.complete(r)
+		ended = bloom.Usage{TokensUsed: 280, InputTokens: 190, OutputTokens: 90, CostUSD: 1}
+		look("completed late", lost.ID, bloom.Usage{}, bloom.Usage{TokensUsed: 120, InputTokens: 80, OutputTokens: 40, CostUSD: 0.75})
+
+		killed := h.create()
+		l = h.lease(killed.ID, "w")
+		_, err = h.s.Heartbeat(h.ctx, killed.ID, l.ID, &reported)
+		h.ok(err)
+		done := h.complete(failure(killed.ID, l.ID, "killed", true)) // it does not know its usage
+		same(h, "metrics of the killed attempt", done.Result.Metrics.Usage(), reported)
+		ended = bloom.Usage{TokensUsed: 380, InputTokens: 260, OutputTokens: 120, CostUSD: 1.5}
+		look("killed", killed.ID, bloom.Usage{}, reported)
+		h.advance(time.Hour)
+		l = h.lease(killed.ID, "w")
+		_, err = h.s.Heartbeat(h.ctx, killed.ID, l.ID, &bloom.Usage{InputTokens: 1, CostUSD: 1e300})
+		h.ok(err)
+		look("again", killed.ID, bloom.Usage{TokensUsed: 1, InputTokens: 1, CostUSD: bloom.MaxCostUSD},
+			bloom.Usage{TokensUsed: 101, InputTokens: 71, OutputTokens: 30, CostUSD: bloom.MaxCostUSD + 0.5})
+	},
 	"values that cannot be counted are ignored": func(h *harness) {
 		h.worker("w", 9)
 		most, cost := int64(1)<<62, 1e300

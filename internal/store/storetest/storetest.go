@@ -119,7 +119,7 @@ func (h *harness) lease(taskID, workerID string) bloom.Lease {
 
 func (h *harness) heartbeat(l bloom.Lease) bloom.HeartbeatResult {
 	h.Helper()
-	r, err := h.s.Heartbeat(h.ctx, l.TaskID, l.ID)
+	r, err := h.s.Heartbeat(h.ctx, l.TaskID, l.ID, nil)
 	h.ok(err)
 	return r
 }

@@ -49,7 +49,7 @@ var taskTests = map[string]func(*harness){
 		h.refused(err, bloom.ErrTaskNotFound)
 		_, err = h.s.Results(h.ctx, newID())
 		h.refused(err, bloom.ErrTaskNotFound)
-		_, err = h.s.Heartbeat(h.ctx, newID(), "")
+		_, err = h.s.Heartbeat(h.ctx, newID(), "", nil)
 		h.refused(err, bloom.ErrTaskNotFound)
 		_, err = h.s.Artifact(h.ctx, newID())
 		h.refused(err, bloom.NotFound("Artifact"))

@@ -120,7 +120,7 @@ var workerTests = map[string]func(*harness){
 		h.heartbeat(l)
 		h.ok(h.s.RemoveWorker(h.ctx, "w", "me"))
 		same(h, "attempts", h.status(task.ID, bloom.TaskQueued).Attempts, 0)
-		_, err := h.s.Heartbeat(h.ctx, task.ID, l.ID)
+		_, err := h.s.Heartbeat(h.ctx, task.ID, l.ID, nil)
 		h.refused(err, bloom.ErrLeaseLost)
 		_, err = h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 1})
 		h.refused(err, bloom.ErrWorkerNotFound)
