@@ -3,8 +3,10 @@ package claude_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/claude"
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
@@ -80,4 +82,33 @@ func TestARunThatEndsBeforeItsSubagentIsIncomplete(t *testing.T) {
 	h.config.PassEnv = []string{"CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS"}
 	run, _ := h.run(task("start it"))
 	wantError(t, run, bloom.ClassIncomplete)
+}
+
+func TestAServerInTheBackgroundIsNotWaitedForAsLongAsOtherWork(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		command, output string
+		warning         bool
+	}{
+		"server": {"echo ready; sleep 600", "I'll wait", true},
+		"build":  {"for n in $(seq 50); do echo $n; sleep 0.2; done", "the last answer", false},
+	} {
+		for mode, warm := range modes {
+			t.Run(name+" "+mode, func(t *testing.T) {
+				t.Parallel()
+				h := newWarmHarness(t, warm, inBackground("Bash", map[string]any{"command": test.command, "description": "d", "run_in_background": true}))
+				h.config.AllowedTools, h.config.Background = []string{"Bash"}, 5*time.Second
+				begin := task("start it")
+				begin.Policy.TimeoutSec = 60
+				run, j := h.run(begin)
+				wantSuccess(t, run, test.output)
+				if j.warned("background_work") != test.warning || len(processesIn(t, h.config.Workdir)) > 0 && test.warning {
+					t.Errorf("events %v", j.of(claude.EventWarning))
+				}
+				if run.Completion.Metrics.DurationMS > 50_000 {
+					t.Errorf("run = %s, want it before its time limit", show(run))
+				}
+			})
+		}
+	}
 }

@@ -21,6 +21,7 @@ import (
 const (
 	DefaultPermissionMode = "acceptEdits"
 	DefaultSilence        = 10 * time.Minute
+	DefaultBackground     = 2 * time.Minute
 	DefaultAfterResult    = 10 * time.Second
 	DefaultGrace          = 5 * time.Second
 	DefaultUploadGrace    = 10 * time.Second
@@ -77,6 +78,9 @@ type Config struct {
 
 	// Silence is how long claude may print nothing; 0 means DefaultSilence.
 	Silence time.Duration
+	// Background is how long commands in the background may print nothing after claude's answer,
+	// if it waits only for them, as for a server that it started; 0 means DefaultBackground.
+	Background time.Duration
 	// AfterResult is how long claude may run after its result line; 0 means
 	// DefaultAfterResult.
 	AfterResult time.Duration
@@ -129,6 +133,7 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	c.PermissionMode = cmp.Or(c.PermissionMode, DefaultPermissionMode)
 	c.Silence = cmp.Or(c.Silence, DefaultSilence)
+	c.Background = cmp.Or(c.Background, DefaultBackground)
 	c.AfterResult = cmp.Or(c.AfterResult, DefaultAfterResult)
 	c.Grace = cmp.Or(c.Grace, DefaultGrace)
 	c.UploadGrace = cmp.Or(c.UploadGrace, DefaultUploadGrace)
@@ -167,7 +172,7 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("--pass-env: %s belongs to the runtime and is never passed on", name))
 		}
 	}
-	for name, value := range map[string]time.Duration{"silence": c.Silence, "after result": c.AfterResult, "grace": c.Grace, "upload grace": c.UploadGrace} {
+	for name, value := range map[string]time.Duration{"silence": c.Silence, "background": c.Background, "after result": c.AfterResult, "grace": c.Grace, "upload grace": c.UploadGrace} {
 		if value < 0 {
 			errs = append(errs, fmt.Errorf("%s: must not be negative", name))
 		}

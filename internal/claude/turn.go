@@ -160,7 +160,7 @@ func (s *coldSession) attempt(parent context.Context, prompt string) outcome {
 
 // watch returns the watcher of one turn, which calls stop to end it.
 func (s *coldSession) watch(stop context.CancelCauseFunc) *watcher {
-	return &watcher{session: s, stop: stop, activity: make(chan struct{}, 1), resulted: make(chan struct{}), process: "cold", forbidden: map[string]string{}}
+	return &watcher{session: s, stop: stop, last: time.Now(), activity: make(chan struct{}, 1), resulted: make(chan struct{}), process: "cold", forbidden: map[string]string{}}
 }
 
 func (s *coldSession) turnArgs() []string {
@@ -186,7 +186,7 @@ func (s *coldSession) supervise(ctx context.Context, p *process.Process, w *watc
 		case <-p.Done():
 			return nil
 		case <-w.activity:
-			silence.Reset(s.config.Silence)
+			silence.Reset(w.patience())
 			continue
 		case <-resulted:
 			resulted = nil
@@ -197,6 +197,10 @@ func (s *coldSession) supervise(ctx context.Context, p *process.Process, w *watc
 		case <-afterResult:
 			w.stop(errAfterResult)
 		case <-silence.C:
+			if left := w.patience(); left > 0 {
+				silence.Reset(left)
+				continue
+			}
 			w.stop(errSilent)
 		case <-ctx.Done():
 		}

@@ -197,6 +197,10 @@ func (l *warmProcess) supervise(ctx context.Context, c Config, w *watcher) error
 			silence.Reset(w.patience())
 			continue
 		case <-silence.C:
+			if left := w.patience(); left > 0 {
+				silence.Reset(left)
+				continue
+			}
 			w.stop(errSilent)
 		case <-ctx.Done():
 		}

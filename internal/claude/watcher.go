@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +26,7 @@ type watcher struct {
 	rejected bool          // nothing of this process counts, so that another can run the turn
 
 	mu         sync.Mutex
+	last       time.Time // when claude printed its last line
 	seen       outcome
 	stderrTail tail
 	unreadable int
@@ -32,6 +35,7 @@ type watcher struct {
 }
 
 func (w *watcher) alive() {
+	w.note(func(*outcome) { w.last = time.Now() })
 	select {
 	case w.activity <- struct{}{}:
 	default:
@@ -132,7 +136,7 @@ func (w *watcher) system(m message) {
 		w.mu.Lock()
 		first := w.seen.sessionID == ""
 		w.seen.sessionID = m.SessionID
-		if !w.ended {
+		if !w.ended && !w.stopping {
 			w.seen.result = nil // another turn follows
 		}
 		w.mu.Unlock()
@@ -205,9 +209,13 @@ func (r *rateLimit) resetMillis() int64 {
 }
 
 // result keeps the last result. While background work is running, or the model is still to be
-// told of its end, another one follows.
+// told of its end, another one follows. What claude says of being stopped does not replace an answer.
 func (w *watcher) result(m message) {
-	w.note(func(o *outcome) { o.result = &m })
+	w.note(func(o *outcome) {
+		if !w.stopping || o.result == nil {
+			o.result = &m
+		}
+	})
 	w.alive()
 	if isSuccess(&m) && (len(w.seen.background) > 0 || w.seen.told || m.QueuedTurns > 0) || w.ended {
 		return
@@ -216,14 +224,33 @@ func (w *watcher) result(m message) {
 	close(w.resulted)
 }
 
-// patience returns how long claude may print nothing.
+// patience returns how much longer claude may print nothing.
 func (w *watcher) patience() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.seen.result != nil && w.seen.told && len(w.seen.background) == 0 {
-		return w.session.config.AfterResult // another turn begins at once, if at all
+	c, silent := w.session.config, time.Since(w.last)
+	if w.seen.result == nil || w.seen.unfinished() && len(w.seen.background) > 0 {
+		return c.Silence - silent
 	}
-	return w.session.config.Silence
+	if w.seen.told { // another turn begins at once, if at all
+		return c.AfterResult - silent
+	}
+	if len(w.seen.background) == 0 {
+		return c.Silence - silent
+	}
+	printed := newest(filepath.Join(c.claudeFolders(w.session.workdir)[1], w.seen.sessionID, "tasks"))
+	return min(c.Silence-silent, c.Background-min(silent, time.Since(printed)))
+}
+
+// newest returns when a file in the folder was last written to.
+func newest(dir string) (at time.Time) {
+	entries, _ := os.ReadDir(dir) // without it, nothing was written
+	for _, entry := range entries {
+		if info, err := os.Stat(filepath.Join(dir, entry.Name())); err == nil && info.ModTime().After(at) {
+			at = info.ModTime()
+		}
+	}
+	return at
 }
 
 func (w *watcher) note(change func(*outcome)) {
