@@ -16,6 +16,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/guard"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 	"github.com/bloom-runtime/bloom/internal/installer"
+	"github.com/bloom-runtime/bloom/internal/problems"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 	"github.com/bloom-runtime/bloom/internal/telemetry"
@@ -62,7 +63,7 @@ func openServer(ctx context.Context, cfg config.Server, b Build, workerKey strin
 	s.observed = s.metrics.Observe(s.store, b.Tracing)
 	deps := dispatch.Config{Store: s.observed, Blobs: s.blobs, Objects: nil, Contents: nil, BlobState: s.folder.State, RowLimit: 0, MaxWorkers: 0, SettingsPoll: 0, MaxFile: int64(s.cfg.ArtifactLimitMiB) << 20, Seal: seal, Logger: b.Logger,
 		Membridge: nil, MembridgeURL: "", MembridgeAdminKey: "", PageBytes: cfg.PageMiB << 20,
-		MaxQueued: int64(cfg.MaxQueued), MaxQueuedByActor: int64(cfg.MaxQueuedKey), Machine: func() dispatch.Machine { return s.machine(b.Version) }}
+		MaxQueued: int64(cfg.MaxQueued), MaxQueuedByActor: int64(cfg.MaxQueuedKey), Machine: func() problems.Machine { return s.machine(b.Version) }}
 	s.openMover()
 	deps.Contents = s.mover
 	if s.objects != nil {
@@ -195,8 +196,8 @@ func (s *Server) buildHTTP(b Build, proxies guard.Proxies) error {
 }
 
 // machine describes the server itself.
-func (s *Server) machine(version string) dispatch.Machine {
-	m := dispatch.Machine{Version: version, WritesFail: s.store.WritesFail(), Domain: s.domain()}
+func (s *Server) machine(version string) problems.Machine {
+	m := problems.Machine{Version: version, WritesFail: s.store.WritesFail(), Domain: s.domain()}
 	if disk := diskOf(s.cfg.DataDir); disk != nil {
 		m.FreeBytes, m.DiskLow = disk.Free, disk.Low
 	}

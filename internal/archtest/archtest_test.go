@@ -78,6 +78,7 @@ var rules = []struct {
 	{"internal/group", []string{"internal"}, "what the stores have in common knows none of them"},
 	{"internal/httpapi", []string{"internal/store", "internal/worker", "client"}, "stores, HTTP and worker never import one another"},
 	{"internal/dispatch", []string{"internal/store", "internal/httpapi", "internal/worker", "client"}, "use cases know contracts only"},
+	{"internal/problems", []string{"internal", "client"}, "what is wrong is derived from contracts"},
 	{"internal/maintenance", []string{"internal/store", "internal/httpapi", "internal/worker", "client"}, "loops know contracts only"},
 	{"internal/worker", servers, "a worker compiles without any server package"},
 	{"internal/claude", append([]string{"internal/worker", "client"}, servers...), "running claude knows neither server nor worker"},

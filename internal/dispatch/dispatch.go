@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/problems"
 )
 
 // Dispatch makes sure that a worker runs a task, for clients that push tasks to workers: it leases
@@ -65,7 +66,7 @@ func (s *Service) claimable(ctx context.Context, t bloom.Task) error {
 	if len(claim) == 0 {
 		claim = workers
 	}
-	if w, stuck := noWorkerFor(t.Labels, claim); stuck && w.Reason != bloom.WaitFull {
+	if w, stuck := problems.NoWorker(t.Labels, claim); stuck && w.Reason != bloom.WaitFull {
 		return cannotRun(w.Sentence)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/problems"
 )
 
 // Quotas of what a worker may add, far above what tasks need: a worker's key must not fill the disk,
@@ -28,7 +29,7 @@ const (
 const quotaShown = 15 * time.Minute
 
 // diskReserve is what uploads leave free on the disk, for the database.
-const diskReserve = diskVeryLow
+const diskReserve = problems.DiskVeryLow
 
 var errDiskReserve = &bloom.Error{Kind: bloom.KindUnavailable, Code: bloom.CodeUnavailable,
 	Message: "The server's disk is almost full and accepts no uploads; free some space on it"}
@@ -127,8 +128,8 @@ func (s *quotas) names(now time.Time) (names []string) {
 
 // takeUpload counts an upload of n bytes under a lease, and leaves space for the database.
 func (s *Service) takeUpload(ctx context.Context, taskID, leaseID string, n int64) error {
-	if s.machine != nil && s.objects == nil {
-		if m := s.machine(); m.DiskLow && m.FreeBytes < diskReserve+uint64(max(n, 0)) {
+	if s.objects == nil {
+		if m := s.Machine(); m.DiskLow && m.FreeBytes < diskReserve+uint64(max(n, 0)) {
 			return errDiskReserve
 		}
 	}
@@ -141,15 +142,4 @@ func (s *Service) holderOf(ctx context.Context, taskID, leaseID string) func() s
 		worker, _ := s.Holder(ctx, taskID, leaseID)
 		return worker
 	}
-}
-
-// ofQuotas returns the problem of workers that have reached a quota.
-func (f *facts) ofQuotas() []bloom.Problem {
-	if len(f.overQuota) == 0 {
-		return nil
-	}
-	n := int64(len(f.overQuota))
-	return []bloom.Problem{{Code: bloom.ProblemQuota, Severity: bloom.SeverityWarning, Link: "/workers", Count: n, Names: bounded20(f.overQuota),
-		Sentence: counted(n, false, "worker") + " sent more events, uploads or releases than allowed: " + some(f.overQuota),
-		Action:   "The excess is refused until the quota refills. Look at what the worker does; if its key was stolen, revoke it."}}
 }

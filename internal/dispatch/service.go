@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/problems"
 	"github.com/bloom-runtime/bloom/internal/share"
 )
 
@@ -85,8 +86,8 @@ type Config struct {
 	// MaxWorkers is the number of workers from which worker keys may not register
 	// further ones; 0: bloom.MaxWorkers.
 	MaxWorkers int64
-	// Machine returns what the server knows of its machine, for Problems; it may be nil.
-	Machine func() Machine
+	// Machine returns what the server knows of its machine; it may be nil.
+	Machine func() problems.Machine
 	// Poll is how often waiting polls and streams read the store without being woken,
 	// jittered by a quarter; 0: DefaultPoll.
 	Poll time.Duration
@@ -141,8 +142,7 @@ type Service struct {
 	poll      time.Duration
 	env       membridgeSettings
 
-	machine     func() Machine
-	problems    problems
+	machine     func() problems.Machine
 	full        *fullness
 	hub         *hub
 	feeds       *feeds
@@ -180,6 +180,9 @@ func New(ctx context.Context, c Config) (*Service, error) {
 		env:     membridgeSettings{url: c.MembridgeURL, adminKey: c.MembridgeAdminKey},
 		closing: make(chan struct{}), machine: c.Machine,
 	}
+	if s.machine == nil {
+		s.machine = func() problems.Machine { return problems.Machine{} }
+	}
 	if c.Objects != nil {
 		s.inline = -1
 	}
@@ -214,6 +217,18 @@ func (s *Service) Close() {
 	})
 	s.wg.Wait()
 }
+
+// Machine, MembridgeFailures, MaxQueued and OverQuota are for the problems of the server.
+func (s *Service) Machine() problems.Machine { return s.machine() }
+
+// MembridgeFailures returns how often membridge has failed in a row.
+func (s *Service) MembridgeFailures() int { return s.MembridgeState().ConsecutiveFailures }
+
+// MaxQueued returns the limit of queued tasks.
+func (s *Service) MaxQueued() int64 { return s.full.all }
+
+// OverQuota lists the workers that have reached a quota lately.
+func (s *Service) OverQuota() []string { return s.quotas.names(s.clock.Now()) }
 
 // Closing returns a channel that is closed when the service begins to close.
 func (s *Service) Closing() <-chan struct{} { return s.closing }

@@ -18,6 +18,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
+	"github.com/bloom-runtime/bloom/internal/problems"
 )
 
 // unreachableMembridge is a control plane that has not answered for a while.
@@ -59,8 +60,8 @@ type scene struct {
 	provoke func(*fixture)
 }
 
-func machine(m dispatch.Machine) func(*dispatch.Config) {
-	return func(dc *dispatch.Config) { dc.Machine = func() dispatch.Machine { return m } }
+func machine(m problems.Machine) func(*dispatch.Config) {
+	return func(dc *dispatch.Config) { dc.Machine = func() problems.Machine { return m } }
 }
 
 func blobs(kind string) func(*dispatch.Config) {
@@ -74,9 +75,9 @@ func (r *fixture) later() { r.clock.by.Add(int64(2 * time.Minute)) }
 
 var scenes = map[string]scene{
 	bloom.ProblemStorage:     {provoke: func(r *fixture) { must(r.t, r.store.Close()) }},
-	bloom.ProblemWrites:      {set: machine(dispatch.Machine{WritesFail: "The disk that holds the database is full"})},
-	bloom.ProblemDisk:        {set: machine(dispatch.Machine{DiskLow: true, FreeBytes: 1 << 30})},
-	bloom.ProblemCertificate: {set: machine(dispatch.Machine{CertExpires: time.Now().Add(time.Hour).UnixMilli(), Domain: "bloom.test"})},
+	bloom.ProblemWrites:      {set: machine(problems.Machine{WritesFail: "The disk that holds the database is full"})},
+	bloom.ProblemDisk:        {set: machine(problems.Machine{DiskLow: true, FreeBytes: 1 << 30})},
+	bloom.ProblemCertificate: {set: machine(problems.Machine{CertExpires: time.Now().Add(time.Hour).UnixMilli(), Domain: "bloom.test"})},
 	bloom.ProblemNoWorkers:   {provoke: func(r *fixture) { r.task("") }},
 	bloom.ProblemAllOffline:  {provoke: func(r *fixture) { r.offline("w1") }},
 	bloom.ProblemOffline: {provoke: func(r *fixture) {
@@ -90,7 +91,7 @@ var scenes = map[string]scene{
 		r.call(201, nil, "POST", "/workers", `{"name":"w1","status":"error"}`)
 	}},
 	bloom.ProblemDrained: {provoke: func(r *fixture) { r.drained("w1") }},
-	bloom.ProblemVersions: {set: machine(dispatch.Machine{Version: "2.0"}), provoke: func(r *fixture) {
+	bloom.ProblemVersions: {set: machine(problems.Machine{Version: "2.0"}), provoke: func(r *fixture) {
 		r.call(201, nil, "POST", "/workers", `{"name":"w1","capabilities":{"claude_cli":true},"agent_version":"1.0"}`)
 	}},
 	bloom.ProblemLimited: {provoke: func(r *fixture) {

@@ -10,6 +10,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
+	"github.com/bloom-runtime/bloom/internal/problems"
 )
 
 // problems computes the problems again: the clock moves past the cached ones.
@@ -38,9 +39,9 @@ func codes(found map[string]bloom.Problem) (all []string) {
 
 func TestProblemsSayWhatIsWrongAndWhy(t *testing.T) {
 	t.Parallel()
-	machine := dispatch.Machine{Version: "2.0"}
+	machine := problems.Machine{Version: "2.0"}
 	r := newFixture(t, func(dc *dispatch.Config, _ *auth.Config, _ *httpapi.Config) {
-		dc.Machine = func() dispatch.Machine { return machine }
+		dc.Machine = func() problems.Machine { return machine }
 		dc.MaxQueued = 3
 	})
 	dc := r.clock

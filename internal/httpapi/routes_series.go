@@ -37,8 +37,7 @@ func (s *Server) seriesRoutes() {
 func (s *Server) problemRoutes() {
 	handle(s, route{method: http.MethodGet, path: runtimePath + "/problems", id: "list-problems", summary: "Problems of the installation, and what to do about them", tag: "system"},
 		func(ctx context.Context, c *call, _ *none) (*reply[bloom.Problems], error) {
-			found, err := s.svc.Problems(ctx, c.caller.Role == auth.RoleAdmin)
-			return &reply[bloom.Problems]{http.StatusOK, found}, err
+			return &reply[bloom.Problems]{http.StatusOK, s.problems.Find(ctx, c.caller.Role == auth.RoleAdmin)}, nil
 		})
 }
 

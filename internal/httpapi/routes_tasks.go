@@ -32,7 +32,11 @@ func (s *Server) taskRoutes() {
 	handle(s, route{method: http.MethodGet, path: tasksPath, id: "list-tasks", texts: true, summary: "Tasks, newest first", tag: "tasks"}, s.listTasks)
 	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}", id: "get-task", texts: true, summary: "One task", tag: "tasks"},
 		func(ctx context.Context, _ *call, in *pathID) (*reply[bloom.Task], error) {
-			return taskReply(s.svc.ExplainedTask(ctx, in.ID))
+			t, err := s.store.Task(ctx, in.ID)
+			if err != nil {
+				return nil, err
+			}
+			return taskReply(s.problems.Explain(ctx, t))
 		})
 	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/cancel", id: "cancel-task", summary: "Cancel a task", tag: "tasks"},
 		func(ctx context.Context, c *call, in *pathID) (*reply[bloom.Task], error) {

@@ -18,6 +18,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/guard"
+	"github.com/bloom-runtime/bloom/internal/problems"
 	"github.com/bloom-runtime/bloom/internal/share"
 )
 
@@ -33,6 +34,7 @@ type Server struct {
 	auth         *auth.Authenticator
 	origin       *auth.Origin
 	proxy        MembridgeProxy
+	problems     *problems.Finder
 	proxies      guard.Proxies
 	web          WebApp
 	log          *slog.Logger
@@ -83,6 +85,7 @@ func New(c Config) *Server {
 		clock: c.Clock, started: c.StartedAt, version: c.Version, loopbackOnly: c.LoopbackOnly, observe: c.Observe, limits: newLimits(c), anonymousAudits: guard.NewLimiter(c.Clock, anonymousAudits), probed: guard.NewLimiter(c.Clock, probesLogged),
 		bodies: newBudget(cmp.Or(c.BodyBudget, DefaultBodyBudget)), streamTimeout: cmp.Or(c.StreamTimeout, DefaultStreamTimeout), disk: c.Disk, privateCA: c.PrivateCA, known: c.Known, files: share.New(transfersOfAll, transfersOfNetwork),
 	}
+	s.problems = problems.New(s.store, s.svc, s.clock, s.log)
 	answers := max(cmp.Or(c.BodyBudget, DefaultBodyBudget), leastAnswers)
 	s.answers = share.New(answers, answers/2)
 	s.refusalsOfOne, s.refusalsOfAll = guard.NewLimiter(c.Clock, refusalsOfOne), guard.NewLimiter(c.Clock, refusalsOfAll)

@@ -10,6 +10,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
+	"github.com/bloom-runtime/bloom/internal/problems"
 )
 
 // webStub is a web application whose file /assets/slow is sent until release is closed.
@@ -90,11 +91,11 @@ func TestAServerThatRefusesWritesIsNotReady(t *testing.T) {
 	t.Parallel()
 	var fails atomic.Bool
 	r := newFixture(t, func(dc *dispatch.Config, _ *auth.Config, _ *httpapi.Config) {
-		dc.Machine = func() dispatch.Machine {
+		dc.Machine = func() problems.Machine {
 			if fails.Load() {
-				return dispatch.Machine{WritesFail: "The disk is full"}
+				return problems.Machine{WritesFail: "The disk is full"}
 			}
-			return dispatch.Machine{}
+			return problems.Machine{}
 		}
 	})
 	for _, refused := range []bool{false, true, false} {

@@ -1,4 +1,4 @@
-package dispatch
+package problems
 
 import (
 	"cmp"
@@ -10,22 +10,20 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// ExplainedTask returns one task; a queued one says what it waits for, which costs
-// two more queries.
-func (s *Service) ExplainedTask(ctx context.Context, id string) (bloom.Task, error) {
-	t, err := s.store.Task(ctx, id)
-	if err != nil || t.Status != bloom.TaskQueued {
-		return t, err
+// Explain sets what a queued task waits for, which costs two queries.
+func (r *Finder) Explain(ctx context.Context, t bloom.Task) (bloom.Task, error) {
+	if t.Status != bloom.TaskQueued {
+		return t, nil
 	}
-	place, err := s.store.QueuePlace(ctx, t.ID)
+	place, err := r.store.QueuePlace(ctx, t.ID)
 	if err != nil {
 		return t, err
 	}
-	workers, err := s.store.Workers(ctx)
+	workers, err := r.store.Workers(ctx)
 	if err != nil {
 		return t, err
 	}
-	w := waitingFor(t, place, workers, bloom.Millis(s.clock.Now()))
+	w := waitingFor(t, place, workers, bloom.Millis(r.clock.Now()))
 	t.WaitingFor = &w
 	return t, nil
 }
@@ -40,7 +38,7 @@ func waitingFor(t bloom.Task, p bloom.QueuePlace, workers []bloom.Worker, now in
 	case p.Gate == bloom.GateDelayed && t.RunAt > now:
 		return bloom.WaitingFor{Reason: bloom.WaitDelayed, Until: t.RunAt, Sentence: "It is scheduled for " + time.UnixMilli(t.RunAt).UTC().Format(time.RFC3339)}
 	}
-	if w, stuck := noWorkerFor(t.Labels, workers); stuck {
+	if w, stuck := NoWorker(t.Labels, workers); stuck {
 		return w
 	}
 	if p.Preferred != "" && p.Until > now {
@@ -53,9 +51,9 @@ func waitingFor(t bloom.Task, p bloom.QueuePlace, workers []bloom.Worker, now in
 	return bloom.WaitingFor{Reason: bloom.WaitNothing, Sentence: "Nothing: a worker takes it with its next claim"}
 }
 
-// noWorkerFor returns why no worker can take a task with the labels; stuck is false
+// NoWorker returns why no worker can take a task with the labels; stuck is false
 // if one can.
-func noWorkerFor(labels []string, workers []bloom.Worker) (w bloom.WaitingFor, stuck bool) {
+func NoWorker(labels []string, workers []bloom.Worker) (w bloom.WaitingFor, stuck bool) {
 	left := slices.Clone(workers)
 	keep := func(match func(bloom.Worker) bool) bool {
 		left = slices.DeleteFunc(left, func(w bloom.Worker) bool { return !match(w) })

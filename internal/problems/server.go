@@ -1,0 +1,52 @@
+package problems
+
+import (
+	"slices"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// ofMachine finds the problems of the server, of its machine and of the services that it uses.
+func (f *facts) ofMachine(s Server) {
+	m := f.machine
+	if m.WritesFail != "" {
+		f.add(bloom.Problem{Code: bloom.ProblemWrites, Severity: bloom.SeverityError, Action: m.WritesFail})
+	}
+	if m.DiskLow {
+		f.add(bloom.Problem{Code: bloom.ProblemDisk, Severity: severe(m.FreeBytes < DiskVeryLow), Free: m.FreeBytes})
+	}
+	if left := m.CertExpires - f.now; m.CertExpires > 0 && left < certNear.Milliseconds() {
+		p := bloom.Problem{Code: bloom.ProblemCertificate, Severity: severe(left < certVeryNear.Milliseconds()), Until: m.CertExpires}
+		if m.Domain != "" {
+			p.Names = []string{m.Domain}
+		}
+		f.add(p)
+	}
+	f.named(bloom.SeverityWarning, bloom.ProblemQuota, s.OverQuota())
+	if b := s.Blobs(); !b.Connected {
+		f.add(bloom.Problem{Code: bloom.ProblemArtifacts, Severity: severe(b.Kind == bloom.BlobsLocal)})
+	}
+	if s.MembridgeFailures() >= membridgeFail {
+		f.add(bloom.Problem{Code: bloom.ProblemMembridge, Severity: bloom.SeverityWarning})
+	}
+}
+
+// ofKeys finds the keys that expire soon, and content that waits for its storage.
+func (f *facts) ofKeys() {
+	if f.displaced > 0 {
+		f.add(bloom.Problem{Code: bloom.ProblemArtifactsWait, Severity: bloom.SeverityWarning, Count: f.displaced, More: f.displaced == bloom.MaxWaiting})
+	}
+	var names []string
+	first := int64(0)
+	for _, k := range f.keys {
+		if k.RevokedAt == nil && k.ExpiresAt != nil && *k.ExpiresAt > f.now && *k.ExpiresAt-f.now < keyNear.Milliseconds() {
+			names = append(names, k.Name)
+			if first == 0 || *k.ExpiresAt < first {
+				first = *k.ExpiresAt
+			}
+		}
+	}
+	if slices.Sort(names); len(names) > 0 {
+		f.add(bloom.Problem{Code: bloom.ProblemKeysExpire, Severity: bloom.SeverityWarning, Count: int64(len(names)), Names: names, Until: first})
+	}
+}
