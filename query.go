@@ -53,6 +53,7 @@ type TaskQuery struct {
 	AgentSlug string
 	WorkerID  string
 	Error     ErrorClass // why the last attempt failed
+	Labels    []string   // the task requires all of them
 	ShortID   string     // the last 8 characters of the id
 	Text      string     // words of the prompt or the newest output, see SearchStore; or part of the id, at least 4 characters
 	Page

@@ -26,12 +26,13 @@ type taskID struct {
 
 // conditions select tasks.
 type conditions struct {
-	Status  string `name:"status" enum:",queued,leased,running,completed,failed,dead,cancelled" default:"" placeholder:"STATUS" help:"Only tasks in this status: queued, leased, running, completed, failed, dead, cancelled."`
-	Context string `name:"context" placeholder:"ID" help:"Only tasks of this context."`
-	Agent   string `name:"agent" placeholder:"SLUG" help:"Only tasks of this agent."`
-	Worker  string `name:"worker" placeholder:"NAME" help:"Only tasks of this worker."`
-	Error   string `name:"error" placeholder:"CLASS" help:"Only tasks whose last attempt failed with this error class: timeout, rate_limited, worker_lost …"`
-	Query   string `name:"query" aliases:"search" short:"q" placeholder:"TEXT" help:"Only tasks whose prompt or output contains these words (\"a phrase\", begin*), or with this in the id."`
+	Status  string   `name:"status" enum:",queued,leased,running,completed,failed,dead,cancelled" default:"" placeholder:"STATUS" help:"Only tasks in this status: queued, leased, running, completed, failed, dead, cancelled."`
+	Context string   `name:"context" placeholder:"ID" help:"Only tasks of this context."`
+	Agent   string   `name:"agent" placeholder:"SLUG" help:"Only tasks of this agent."`
+	Worker  string   `name:"worker" placeholder:"NAME" help:"Only tasks of this worker."`
+	Error   string   `name:"error" placeholder:"CLASS" help:"Only tasks whose last attempt failed with this error class: timeout, rate_limited, worker_lost …"`
+	Label   []string `name:"label" short:"l" placeholder:"L" help:"Only tasks that require this label (repeatable: all of them)."`
+	Query   string   `name:"query" aliases:"search" short:"q" placeholder:"TEXT" help:"Only tasks whose prompt or output contains these words (\"a phrase\", begin*), or with this in the id."`
 }
 
 type taskListCmd struct {
@@ -52,7 +53,7 @@ func (c *taskListCmd) Run(inv *invocation) error {
 		return err
 	}
 	tasks, err := take(c.paging, api.AllTasks(inv.ctx, bloom.TaskQuery{Status: bloom.TaskStatus(c.Status),
-		ContextID: c.Context, AgentSlug: c.Agent, WorkerID: c.Worker, Error: c.Error, Text: c.Query, Page: c.page()}))
+		ContextID: c.Context, AgentSlug: c.Agent, WorkerID: c.Worker, Error: c.Error, Labels: c.Label, Text: c.Query, Page: c.page()}))
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ type bulk struct {
 }
 
 func (w *whichTasks) matching() bloom.TasksMatching {
-	return bloom.TasksMatching{Status: bloom.TaskStatus(w.Status), ContextID: w.Context, AgentSlug: w.Agent, WorkerID: w.Worker, Error: w.Error, Text: w.Query}
+	return bloom.TasksMatching{Status: bloom.TaskStatus(w.Status), ContextID: w.Context, AgentSlug: w.Agent, WorkerID: w.Worker, Error: w.Error, Labels: w.Label, Text: w.Query}
 }
 
 func (w *whichTasks) check() error {
@@ -35,7 +35,7 @@ func (w *whichTasks) check() error {
 	case w.ID != "" && (conditions || w.DryRun):
 		return usagef("give a task's id or conditions, not both")
 	case w.ID == "" && !conditions:
-		return usagef("give a task's id, or at least one of --status, --context, --agent, --worker, --error and --query")
+		return usagef("give a task's id, or at least one of --status, --context, --agent, --worker, --error, --label and --query")
 	}
 	return nil
 }

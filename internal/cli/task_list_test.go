@@ -42,6 +42,14 @@ func TestAllTasksThatMatchAreCancelledAndRequeued(t *testing.T) {
 	if got := decode[bloom.TasksMatched](t, p.must("task", "cancel", "--query=wait", "--agent=reader", "--dry-run", "--json")); got.Changed != 0 {
 		t.Errorf("a dry run: %+v", got)
 	}
+	p.must("task", "submit", "Wait", "--agent=writer", "--label=unobtainium", "--label=a,b")
+	if tasks := decode[[]bloom.Task](t, p.must("task", "list", "--label=unobtainium", "--label=a,b", "--json")); len(tasks) != 1 || len(tasks[0].Labels) != 3 {
+		t.Errorf("listed by labels: %+v", tasks)
+	}
+	says("5 tasks would be cancelled.\n", "task", "cancel", "--label=unobtainium", "--dry-run")
+	says("1 task cancelled.\n", "task", "cancel", "--label=a,b", "--yes")
+	says("1 task requeued.\n", "task", "requeue", "--label=a,b", "--label=unobtainium", "--yes")
+	says("No task matches that could be cancelled.\n", "task", "cancel", "--label=a,c", "--yes")
 	for _, args := range [][]string{{"task", "cancel"}, {"task", "requeue"}, {"task", "cancel", "some-id", "--agent=writer"}, {"task", "cancel", "some-id", "--dry-run"}} {
 		if got := p.run(args...); got.code != cli.ExitUsage {
 			t.Errorf("bloom %s: exit code %d, %q", strings.Join(args, " "), got.code, got.err)

@@ -58,7 +58,7 @@ func (s *Service) Matching(ctx context.Context, op Bulk, m bloom.TasksMatching) 
 		if len(ids) >= most {
 			break
 		}
-		q := bloom.TaskQuery{Status: statuses[at], ContextID: m.ContextID, AgentSlug: m.AgentSlug, WorkerID: m.WorkerID, Error: m.Error, Text: m.Text,
+		q := bloom.TaskQuery{Status: statuses[at], ContextID: m.ContextID, AgentSlug: m.AgentSlug, WorkerID: m.WorkerID, Error: m.Error, Labels: m.Labels, Text: m.Text,
 			Page: bloom.Page{Limit: min(most-len(ids), bloom.MaxPageSize), TextBytes: 1, Cursor: cursor}}
 		var tasks []bloom.Task
 		if tasks, cursor, err = list(ctx, q); err != nil {
@@ -97,7 +97,7 @@ func bulkPosition(next string, statuses []bloom.TaskStatus) (at int, cursor bloo
 // each task.
 func (s *Service) AuditMatched(ctx context.Context, op Bulk, m bloom.TasksMatching, done bloom.TasksMatched, actor string) error {
 	var of []string
-	for _, c := range [][2]string{{"status", string(m.Status)}, {"context", m.ContextID}, {"agent", m.AgentSlug}, {"worker", m.WorkerID}, {"error", m.Error}, {"text", m.Text}} {
+	for _, c := range [][2]string{{"status", string(m.Status)}, {"context", m.ContextID}, {"agent", m.AgentSlug}, {"worker", m.WorkerID}, {"error", m.Error}, {"labels", strings.Join(m.Labels, ", ")}, {"text", m.Text}} {
 		if c[1] != "" {
 			of = append(of, fmt.Sprintf("%s %q", c[0], c[1]))
 		}

@@ -20,7 +20,7 @@ var hostileRequests = []string{
 	"GET /leases?worker_id=TEXT", "GET /leases?task_id=TEXT", "GET /leases?status=active&worker_id=TEXT&limit=5",
 	"GET /artifacts?task_id=TEXT", "GET /artifacts?type=TEXT", "GET /artifacts/TEXT", "GET /artifacts/TEXT/content",
 	"GET /audit?entity_id=TEXT", "GET /audit?action=TEXT", "GET /contexts/TEXT", "DELETE /contexts/TEXT",
-	"GET /llm-tasks?context_id=TEXT", "GET /llm-tasks?agent_slug=TEXT", "GET /llm-tasks?worker_id=TEXT", "GET /llm-tasks?error_class=TEXT", "GET /llm-tasks?q=TEXT",
+	"GET /llm-tasks?context_id=TEXT", "GET /llm-tasks?agent_slug=TEXT", "GET /llm-tasks?worker_id=TEXT", "GET /llm-tasks?error_class=TEXT", "GET /llm-tasks?label=TEXT", "GET /llm-tasks?q=TEXT",
 	"GET /llm-tasks/TEXT", "GET /llm-tasks/TEXT/results", "GET /llm-tasks/TEXT/events", "POST /llm-tasks/TEXT/cancel", "POST /llm-tasks/TEXT/lease",
 	"GET /workers/TEXT", "GET /workers/TEXT/logs", "DELETE /workers/TEXT", "POST /workers/TEXT/drain", "POST /workers/TEXT/claim",
 	"DELETE /keys/TEXT", "DELETE /sessions/TEXT", "GET /filters/TEXT", "DELETE /filters/TEXT", "PUT /filters/TEXT",

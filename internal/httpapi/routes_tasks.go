@@ -17,13 +17,14 @@ type createInput struct {
 
 type taskFilter struct {
 	TextPaging
-	Status    string `query:"status" enum:"queued,leased,running,completed,failed,dead,cancelled"`
-	ContextID string `query:"context_id"`
-	AgentSlug string `query:"agent_slug"`
-	WorkerID  string `query:"worker_id"`
-	Error     string `query:"error_class"`
-	ShortID   string `query:"short_id" doc:"The last 8 characters of the id, as the web application shows it"`
-	Text      string `query:"q" doc:"Full-text search in prompts and newest outputs: words, \"phrases\", and prefixes with an asterisk; the last word is a prefix. Or a part of the id, at least 4 characters. Tasks then have a snippet; a page has at most 100 tasks, with texts of at most 4 KiB"`
+	Status    string   `query:"status" enum:"queued,leased,running,completed,failed,dead,cancelled"`
+	ContextID string   `query:"context_id"`
+	AgentSlug string   `query:"agent_slug"`
+	WorkerID  string   `query:"worker_id"`
+	Error     string   `query:"error_class"`
+	Label     []string `query:"label,explode" doc:"A label that the task requires (repeatable)"`
+	ShortID   string   `query:"short_id" doc:"The last 8 characters of the id, as the web application shows it"`
+	Text      string   `query:"q" doc:"Full-text search in prompts and newest outputs: words, \"phrases\", and prefixes with an asterisk; the last word is a prefix. Or a part of the id, at least 4 characters. Tasks then have a snippet; a page has at most 100 tasks, with texts of at most 4 KiB"`
 }
 
 func (s *Server) taskRoutes() {
@@ -122,7 +123,7 @@ func (s *Server) listTasks(ctx context.Context, c *call, in *taskFilter) (*page[
 	}
 	tasks, next, err := s.svc.Tasks(ctx, bloom.TaskQuery{
 		Status: status, ContextID: in.ContextID, AgentSlug: in.AgentSlug,
-		WorkerID: in.WorkerID, Error: in.Error, ShortID: in.ShortID, Text: in.Text, Page: in.whole(p),
+		WorkerID: in.WorkerID, Error: in.Error, Labels: in.Label, ShortID: in.ShortID, Text: in.Text, Page: in.whole(p),
 	})
 	return paged(c, tasks, next), err
 }

@@ -47,6 +47,7 @@ type Dialect struct {
 	LastEvent string // the number of the last event of the task t
 	Greatest  string // function: the greatest argument
 	Position  string // function: the position of a text in another one, from 1 on
+	Has       string // condition: the list of texts %s has the text %s
 	Among     string // condition: %s is in the result of the query %s
 	ShortID   string // the last characters of the id %s
 	ListText  string // the list of texts %s as text

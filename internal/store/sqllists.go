@@ -38,6 +38,9 @@ func (r *Reads) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Tas
 	if q.Error != "" { // it has no index
 		l.only("t.error_class", q.Error)
 	}
+	for _, label := range q.Labels { // nor have they
+		l.filter += " AND " + fmt.Sprintf(r.Has, "t.labels", l.arg(label))
+	}
 	if q.Status == bloom.TaskCompleted { // nearly all tasks are, so the table is scanned
 		l.only("t.status", string(q.Status))
 	}

@@ -22,6 +22,7 @@ var dialect = &store.Dialect{
 	LastEvent:  "t.last_event",
 	Greatest:   "greatest",
 	Position:   "strpos",
+	Has:        "jsonb_exists(%s, %s)",
 	Among:      "%s = ANY(ARRAY(%s))",
 	ShortID:    "right(%s::text, 8)",
 	ListText:   "%s::text",

@@ -18,6 +18,7 @@ var dialect = &store.Dialect{
 	LastEvent:  "coalesce((SELECT max(e.seq) FROM task_events e WHERE e.task = t.seq), t.last_event)",
 	Greatest:   "max",
 	Position:   "instr",
+	Has:        "%[2]s IN (SELECT value FROM json_each(%[1]s))",
 	Among:      "%s IN (%s)",
 	ShortID:    "substr(%s, -8)",
 	ListText:   "%s",

@@ -264,6 +264,21 @@ var listTests = map[string]func(*harness){
 		h.ok(err)
 		same(h, "tasks without such an end", len(none), 0)
 	},
+	"tasks by the labels that they require": func(h *harness) {
+		both, odd := h.create(labelled("gpu", "eu")), h.create(labelled(`a"b`, "gpux"))
+		h.create()
+		for _, c := range []struct {
+			labels []string
+			want   []string
+		}{{[]string{"gpu"}, []string{both.ID}}, {[]string{"eu", "gpu"}, []string{both.ID}}, {[]string{`a"b`}, []string{odd.ID}}, {[]string{"b"}, nil}, {[]string{"gpu", "gpux"}, nil}} {
+			for _, q := range []bloom.TaskQuery{{Labels: c.labels}, {Labels: c.labels, Status: bloom.TaskQueued, ContextID: both.ContextID}} {
+				q.Page = bloom.Page{Limit: 5}
+				if got := h.walk(q, func() {}); !slices.Equal(got, c.want) {
+					h.Errorf("%+v: %v", q, got)
+				}
+			}
+		}
+	},
 	"leases by status, artifacts by task and type, audit by action": func(h *harness) {
 		h.worker("w", 9)
 		done, active := h.create(), h.create()
