@@ -24,7 +24,7 @@ func (s *Service) AppendEvents(ctx context.Context, taskID, leaseID string, even
 			events[i].Data = json.RawMessage("{}")
 		}
 	}
-	if err := s.take(ctx, s.quotas.events, leaseID, size, s.holderOf(ctx, taskID, leaseID)); err != nil {
+	if err := s.take(ctx, eventQuota, leaseID, size, taskID, leaseID); err != nil {
 		return 0, err
 	}
 	return s.store.AppendEvents(ctx, taskID, leaseID, events)

@@ -15,7 +15,7 @@ func (s *Service) Release(ctx context.Context, taskID string, r bloom.ReleaseSpe
 		return bloom.Task{}, bloom.ErrLeaseLost
 	}
 	if bloom.CallerOf(ctx).Role == bloom.RoleWorker {
-		if err := s.take(ctx, s.quotas.releases, taskID, 1, s.holderOf(ctx, taskID, r.LeaseID)); err != nil {
+		if err := s.take(ctx, releaseQuota, taskID, 1, taskID, r.LeaseID); err != nil {
 			return bloom.Task{}, err
 		}
 	}
@@ -34,14 +34,14 @@ func (s *Service) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease
 }
 
 // refusedStale records in the audit that a request under a lost lease was refused, as often as
-// staleEntries allows. Without an actor it names the worker that had the lease. If recording
+// staleAudited allows. Without an actor it names the worker that had the lease. If recording
 // fails, the refusal still holds.
 func (s *Service) refusedStale(ctx context.Context, taskID, leaseID, actor string, refusal error) {
 	if !errors.Is(refusal, bloom.ErrLeaseLost) {
 		return
 	}
 	lease, _ := s.leaseOf(ctx, taskID, leaseID) // who had it, if anybody
-	if !s.stale.allow(bloom.CallerOf(ctx).KeyID, lease.WorkerID, s.clock.Now()) {
+	if s.staleOne.Allow(bloom.CallerOf(ctx).KeyID+" "+lease.WorkerID).Wait > 0 || s.staleAll.Allow("").Wait > 0 {
 		return
 	}
 	actor = cmp.Or(actor, lease.WorkerID)

@@ -15,8 +15,10 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/guard"
 	"github.com/bloom-runtime/bloom/internal/problems"
 	"github.com/bloom-runtime/bloom/internal/share"
 )
@@ -152,8 +154,9 @@ type Service struct {
 	forgot      forgotten
 	searches    *share.Shares
 	snippets    *semaphore.Weighted // limits concurrent batches of snippets
-	stale       *staleEntries
-	quotas      *quotas
+	staleOne    *guard.Limiter
+	staleAll    *guard.Limiter
+	quotas      quotas
 
 	closing   chan struct{}
 	closeOnce sync.Once
@@ -187,8 +190,8 @@ func New(ctx context.Context, c Config) (*Service, error) {
 		s.inline = -1
 	}
 	s.full = newFullness(c)
-	s.stale = newStaleEntries()
-	s.quotas = newQuotas()
+	s.staleOne, s.staleAll = guard.NewLimiter(c.Clock, staleAudited), guard.NewLimiter(c.Clock, staleAuditedAll)
+	s.quotas.of, s.quotas.reached = map[[2]string]*rate.Limiter{}, map[string]time.Time{}
 	s.searches = share.New(searchesOfAll, searchesOfOne)
 	s.snippets = semaphore.NewWeighted(snippetsAtOnce)
 	s.hub = newHub(s.clock)
@@ -218,7 +221,7 @@ func (s *Service) Close() {
 	s.wg.Wait()
 }
 
-// Machine, MembridgeFailures, MaxQueued and OverQuota are for the problems of the server.
+// Machine, MembridgeFailures and MaxQueued are for the problems of the server.
 func (s *Service) Machine() problems.Machine { return s.machine() }
 
 // MembridgeFailures returns how often membridge has failed in a row.
@@ -226,9 +229,6 @@ func (s *Service) MembridgeFailures() int { return s.MembridgeState().Consecutiv
 
 // MaxQueued returns the limit of queued tasks.
 func (s *Service) MaxQueued() int64 { return s.full.all }
-
-// OverQuota lists the workers that have reached a quota lately.
-func (s *Service) OverQuota() []string { return s.quotas.names(s.clock.Now()) }
 
 // Closing returns a channel that is closed when the service begins to close.
 func (s *Service) Closing() <-chan struct{} { return s.closing }
