@@ -48,6 +48,9 @@ type Snapshot struct {
 	// OnlyOn is the worker that alone has a later version of the folder, which it could not
 	// upload. SHA256 is then empty if there was no earlier one.
 	OnlyOn string `json:"only_on,omitempty"`
+	// TalkOnlyOn is the same of the context's transcript, which has no record of its own if it was
+	// never uploaded.
+	TalkOnlyOn string `json:"talk_only_on,omitempty"`
 }
 
 // Text encodes the snapshot for the store; "" for nil.
@@ -91,34 +94,59 @@ type WorkspaceState struct {
 	OnlyOn string `json:"only_on,omitempty" doc:"The worker that alone has the folder as the context's last task left it, because it could not be uploaded"`
 }
 
-// NotKept is the code of a warning that a worker could not upload the working folder, which only
+// Codes of warnings that a worker could not upload the working folder or the transcript, which only
 // it has then.
-const NotKept = "workspace_not_kept"
+const (
+	NotKept     = "workspace_not_kept"
+	TalkNotKept = "transcript_not_kept"
+)
 
 // ChangesContext reports whether a completion says something about its context's conversation or
 // working folder.
 func (c Completion) ChangesContext() bool {
-	return c.Transcript != nil || c.Workspace != nil || c.KeptFolder()
+	return c.Transcript != nil || c.Workspace != nil || c.KeptFolder() || c.KeptTalk()
 }
 
 // KeptFolder reports whether the worker could not upload the working folder and has kept it.
 func (c Completion) KeptFolder() bool {
-	return slices.ContainsFunc(c.Metrics.Warnings, func(w Warning) bool { return w.Code == NotKept })
+	return c.warns(NotKept)
+}
+
+// KeptTalk reports whether the worker could not upload the transcript and has kept it.
+func (c Completion) KeptTalk() bool { return c.Transcript == nil && c.warns(TalkNotKept) }
+
+func (c Completion) warns(code string) bool {
+	return slices.ContainsFunc(c.Metrics.Warnings, func(w Warning) bool { return w.Code == code })
 }
 
 // WithFolderOn returns the transcript with the note that only the worker has the folder as the last
 // task left it. was may be nil.
 func WithFolderOn(was *Transcript, worker string) (t Transcript) {
+	t, folder := noted(was)
+	folder.OnlyOn = worker
+	return t
+}
+
+// WithTalkOn returns the transcript with the note that only the worker has it as the last task left
+// it. was may be nil.
+func WithTalkOn(was *Transcript, worker string) Transcript {
+	t, folder := noted(was)
+	folder.TalkOnlyOn = worker
+	return t
+}
+
+// noted returns a copy of the transcript whose notes may be changed.
+func noted(was *Transcript) (t Transcript, notes *Snapshot) {
 	t.Parts = []TranscriptPart{}
 	if was != nil {
 		t = *was
 	}
-	folder := Snapshot{Parts: []TranscriptPart{}}
+	notes = &Snapshot{Parts: []TranscriptPart{}}
 	if t.Workspace != nil {
-		folder = *t.Workspace
+		*notes = *t.Workspace
 	}
-	folder.OnlyOn, t.Workspace = worker, &folder
-	return t
+	t.Workspace = notes
+	return t, notes
 }
 
 // WithWorkspace returns the transcript with a new snapshot of the working folder. ok is false when
@@ -128,12 +156,12 @@ func (u WorkspaceUpdate) WithWorkspace(was *Transcript) (t Transcript, ok bool) 
 	if was != nil {
 		t = *was
 	}
-	kept := ""
+	kept := Snapshot{}
 	if t.Workspace != nil {
-		kept = t.Workspace.SHA256
+		kept = *t.Workspace
 	}
-	t.Workspace = &Snapshot{Size: u.Size, SHA256: u.SHA256, Parts: u.Parts}
-	return t, kept == u.After
+	t.Workspace = &Snapshot{Size: u.Size, SHA256: u.SHA256, Parts: u.Parts, TalkOnlyOn: kept.TalkOnlyOn}
+	return t, kept.SHA256 == u.After
 }
 
 // TranscriptPart is one part as it was uploaded, compressed.
@@ -160,6 +188,7 @@ type TranscriptState struct {
 	SHA256    string `json:"sha256"`
 	Parts     int    `json:"parts" doc:"How many parts it has"`
 	Earlier   int64  `json:"earlier" doc:"How many other tasks the context has"`
+	OnlyOn    string `json:"only_on,omitempty" doc:"The worker that alone has the transcript as the context's last task left it, because it could not be uploaded"`
 }
 
 // Applied returns the transcript after the update. ok is false when the update does not follow was,
@@ -169,6 +198,13 @@ func (u TranscriptUpdate) Applied(was *Transcript) (t Transcript, ok bool) {
 	stored := ""
 	if was != nil {
 		t.Workspace, stored = was.Workspace, was.SHA256
+	}
+	if t.Workspace != nil && t.Workspace.TalkOnlyOn != "" { // what was only there is replaced
+		_, folder := noted(was)
+		folder.TalkOnlyOn = ""
+		if t.Workspace = folder; folder.SHA256 == "" && folder.OnlyOn == "" {
+			t.Workspace = nil
+		}
 	}
 	if u.Base != nil && *u.Base != stored {
 		return t, false

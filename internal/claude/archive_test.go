@@ -32,6 +32,7 @@ type archive struct {
 	cut    int // so many connections break while a transcript is sent, each at another byte
 	onPut  func(ctx context.Context) error
 	onOpen func() // called once, before a transcript is sent
+	onlyOn string // the worker that alone has the last turn
 }
 
 // refused reports that a call fails.
@@ -64,7 +65,7 @@ func (a *archive) State(_ context.Context, task bloom.Task) (bloom.TranscriptSta
 		return bloom.TranscriptState{}, fmt.Errorf("%w: refused", claude.ErrUnavailable)
 	}
 	t := a.kept[task.ContextID]
-	return bloom.TranscriptState{SessionID: t.SessionID, Size: t.Size, SHA256: t.SHA256, Parts: len(t.Parts), Earlier: int64(len(a.said[task.ContextID]))}, nil
+	return bloom.TranscriptState{SessionID: t.SessionID, Size: t.Size, SHA256: t.SHA256, Parts: len(t.Parts), Earlier: int64(len(a.said[task.ContextID])), OnlyOn: a.onlyOn}, nil
 }
 
 func (a *archive) Open(_ context.Context, task bloom.Task) (io.ReadCloser, error) {

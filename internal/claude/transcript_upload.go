@@ -25,7 +25,7 @@ func (t *taskRun) saveTranscript(ctx context.Context, v verdict) *bloom.Transcri
 	update, err := t.uploadTranscript(ctx, path)
 	if err != nil {
 		t.config.Log.Warn("a context's transcript could not be uploaded", "context_id", t.task.ContextID, "error", err)
-		t.emit.warn("transcript_not_kept", "this task's transcript could not be uploaded; until a later task's is, only this worker has it")
+		t.emit.warn(bloom.TalkNotKept, "this task's transcript could not be uploaded; until a later task's is, only this worker has it")
 	}
 	return update
 }

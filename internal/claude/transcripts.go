@@ -88,6 +88,9 @@ func (t *taskRun) syncSession(ctx context.Context, saved savedSession) (savedSes
 			return saved, nil
 		}
 	}
+	if st.OnlyOn != "" {
+		t.emit.warn("transcript_behind", fmt.Sprintf("only worker %s has the conversation as the context's last task left it; this task continues the version before, or a new one", st.OnlyOn))
+	}
 	if t.stored == nil {
 		t.startOver(ctx, st)
 		return savedSession{}, nil

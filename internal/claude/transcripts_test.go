@@ -84,8 +84,14 @@ func TestWhatTheServerCouldNotBeGivenIsNotLost(t *testing.T) {
 	if run.Completion.Transcript != nil || !j.warned("transcript_not_kept") {
 		t.Errorf("events %v", j.of(claude.EventWarning))
 	}
-	a.away = false
-	harnesses[0].turn(a, "three red")
+	a.away, a.onlyOn = false, "w0"
+	if _, j = harnesses[1].run(task("not completed")); !j.warned("transcript_behind") {
+		t.Errorf("another worker's events %v", j.of(claude.EventWarning))
+	}
+	if _, j = harnesses[0].turn(a, "three red"); j.warned("transcript_behind") {
+		t.Errorf("its own worker's events %v", j.of(claude.EventWarning))
+	}
+	a.onlyOn = ""
 	harnesses[1].turn(a, "four")
 	got := harnesses[0].conversation()
 	for _, word := range []string{"one green", "two blue", "three red"} {

@@ -34,6 +34,9 @@ func (s *Service) Transcript(ctx context.Context, taskID, leaseID string, open b
 	if err != nil {
 		return st, nil, err
 	}
+	if t != nil && t.Workspace != nil {
+		st.OnlyOn = t.Workspace.TalkOnlyOn
+	}
 	if t == nil || t.SessionID == "" {
 		if open {
 			return st, nil, bloom.NotFound("Transcript")
@@ -45,7 +48,7 @@ func (s *Service) Transcript(ctx context.Context, taskID, leaseID string, open b
 		st.Earlier = max(0, x.Tasks-1)
 		return st, nil, nil
 	}
-	st = bloom.TranscriptState{SessionID: t.SessionID, Size: t.Size, SHA256: t.SHA256, Parts: len(t.Parts)}
+	st.SessionID, st.Size, st.SHA256, st.Parts = t.SessionID, t.Size, t.SHA256, len(t.Parts)
 	if open {
 		content, err = s.openParts(ctx, t.Parts)
 	}

@@ -43,6 +43,9 @@ func (u *Unit) saveConversation(t *Task, l bloom.Lease, r bloom.CompleteRequest)
 	if c.Workspace == nil && c.KeptFolder() && t.WorkerID != nil {
 		updated = new(bloom.WithFolderOn(updated, *t.WorkerID))
 	}
+	if c.KeptTalk() && t.WorkerID != nil {
+		updated = new(bloom.WithTalkOn(updated, *t.WorkerID))
+	}
 	if updated != was {
 		u.c.Removal.URLs = append(u.c.Removal.URLs, updated.Dropped(was)...)
 		u.setTranscript(t.ContextID, updated)

@@ -97,8 +97,21 @@ var movedContextTests = map[string]func(*harness){
 		warnings = nil
 		turn(nil, &bloom.WorkspaceUpdate{Size: 40, SHA256: "w4", After: "w2", Parts: part("file:d")})
 		same(h, "after an upload", kept()+onlyOn(), "s t2 w4")
+		talkOnlyOn := func() string {
+			got, err := h.s.Transcript(h.ctx, "talk")
+			h.ok(err)
+			return got.Workspace.TalkOnlyOn
+		}
+		warnings = []bloom.Warning{{Code: bloom.TalkNotKept, Text: "it could not be uploaded"}}
+		turn(nil, nil)
+		same(h, "the transcript that was uploaded, and where the next one is", kept()+" "+talkOnlyOn(), "s t2 w4 w")
+		warnings = nil
+		turn(nil, &bloom.WorkspaceUpdate{Size: 50, SHA256: "w5", After: "w4", Parts: part("file:d")})
+		same(h, "a folder changes nothing", talkOnlyOn(), "w")
+		turn(&bloom.TranscriptUpdate{SessionID: "s", Size: 3, SHA256: "t3", After: "t2", Parts: part("file:f")}, nil)
+		same(h, "after an upload of the transcript", kept()+talkOnlyOn(), "s t3 w5")
 		h.ok(h.s.ForgetContext(h.ctx, "talk", "me"))
-		same(h, "removed with the context", h.toDelete(), "[file:a file:e file:b file:c file:d]")
+		same(h, "removed with the context", h.toDelete(), "[file:a file:e file:b file:c file:f file:d]")
 	},
 	"contexts are due to be moved while a part of them is in a folder": func(h *harness) {
 		h.worker("w", 4)
