@@ -19,7 +19,6 @@ const places = [
   'internal/lifecycle',
   'internal/store',
   'internal/store/postgres',
-  'internal/store/sqldb',
   'internal/store/sqlite',
   'internal/membridge/mbclient',
   'internal/membridge/registry',
