@@ -21,7 +21,7 @@ func (u *Unit) count(from, to bloom.TaskStatus) {
 // apply records a transition: the task, its lease, the audit entry, the event, the
 // counters, and the effects on other tasks of its context. l is nil if the transition
 // concerns no lease or a new one.
-func (u *Unit) apply(t *Task, l *Lease, tr lifecycle.Transition, actor string) error {
+func (u *Unit) apply(t *Task, l *bloom.Lease, tr lifecycle.Transition, actor string) error {
 	if tr.Noop {
 		return nil
 	}
@@ -31,7 +31,7 @@ func (u *Unit) apply(t *Task, l *Lease, tr lifecycle.Transition, actor string) e
 		return err
 	}
 	if l != nil && tr.Lease.Status != bloom.LeaseActive {
-		if err := u.countUsage(t, l.Lease, tr.Lease.Usage); err != nil {
+		if err := u.countUsage(t, *l, tr.Lease.Usage); err != nil {
 			return err
 		}
 	}
@@ -50,7 +50,7 @@ func (u *Unit) applyTask(t *Task, before bloom.TaskState) error {
 	if lifecycle.Same(before, t.TaskState) {
 		return nil
 	}
-	u.touch(t)
+	tasks.put(u, t.ID, t)
 	if before.Status != t.Status {
 		u.count(before.Status, t.Status)
 		if u.s.cfg.Transcripts && t.Status.Terminal() {
@@ -66,15 +66,13 @@ func (u *Unit) applyTask(t *Task, before bloom.TaskState) error {
 	return nil
 }
 
-func (u *Unit) applyLease(l *Lease, is bloom.Lease) {
+func (u *Unit) applyLease(l *bloom.Lease, is bloom.Lease) {
 	if is.ID == "" {
 		return
 	}
-	u.dirty = true
 	if l == nil {
-		l = &Lease{Lease: is}
-		u.leases[is.ID], u.active[is.TaskID] = l, is.ID
-		u.c.NewLeases = append(u.c.NewLeases, l)
+		leases.put(u, is.ID, &is)
+		active.set(u, is.TaskID, is.ID)
 		u.c.Counts[CountLeases]++
 		u.c.Counts[CountActive]++
 		u.load[is.WorkerID]++
@@ -86,13 +84,10 @@ func (u *Unit) applyLease(l *Lease, is bloom.Lease) {
 	if l.Status == bloom.LeaseActive && is.Status != bloom.LeaseActive {
 		u.c.Counts[CountActive]--
 		u.load[is.WorkerID]--
-		u.active[is.TaskID] = ""
+		active.set(u, is.TaskID, "")
 	}
-	l.Lease = is
-	if !l.changed && l.Was != nil {
-		l.changed = true
-		u.c.Leases = append(u.c.Leases, l)
-	}
+	*l = is
+	leases.put(u, is.ID, l)
 }
 
 // record adds a transition's audit entry and event, and notifies subscribers.

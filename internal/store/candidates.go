@@ -28,13 +28,14 @@ type candidates struct {
 func (c *candidates) note(u *Unit) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if u.rows.Online != nil {
+	all, read := online.of(u.rows).Get(one)
+	if read {
 		c.workers, c.at = nil, u.Now
 	}
-	if len(u.rows.Online) > fewCandidates {
-		c.workers = make(map[string]*bloom.Worker, len(u.rows.Online))
-		for i := range u.rows.Online {
-			c.workers[u.rows.Online[i].ID] = &u.rows.Online[i]
+	if len(all) > fewCandidates {
+		c.workers = make(map[string]*bloom.Worker, len(all))
+		for i := range all {
+			c.workers[all[i].ID] = &all[i]
 		}
 	}
 	if c.workers == nil {
@@ -45,14 +46,14 @@ func (c *candidates) note(u *Unit) {
 			w.ActiveLeases += n
 		}
 	}
-	for _, saved := range u.c.Workers {
+	for saved := range workers.changes(&u.c) {
 		if saved.Removed || saved.Status != bloom.WorkerOnline {
 			delete(c.workers, saved.ID)
 			continue
 		}
 		w := saved.Worker
 		w.ActiveLeases = u.load[w.ID]
-		if was := u.rows.Workers[w.ID]; was != nil {
+		if was, _ := workers.of(u.rows).Get(w.ID); was != nil {
 			w.ActiveLeases += was.ActiveLeases
 		}
 		c.workers[w.ID] = &w

@@ -23,6 +23,35 @@ type Chain struct {
 	Doubt bool
 }
 
+var (
+	chains  = derived[struct{}, *Chain]()             // the head and the entries to chain next; nil: another transaction has locked it
+	exports = derived[struct{}, *bloom.AuditExport]() // how far the audit was exported; nil: another transaction has locked it
+)
+
+// Audits is the layout of audit entries.
+var Audits = layout("audit_logs", "id uuid, timestamp bigint, action text, entity_type text, entity_id text, actor text, detail text, data json, key_id text, address text", Insert)
+
+func auditValues(v []any, a bloom.Audit) []any {
+	return append(v, a.ID, a.Timestamp, a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, string(a.Data), a.KeyID, a.Address)
+}
+
+// AuditColumns are the columns of an audit entry, a.
+const AuditColumns = `a.seq, a.id, a.timestamp, a.action, a.entity_type, a.entity_id, a.actor, a.detail, a.data, a.key_id, a.address`
+
+// AuditFields returns the destinations of AuditColumns.
+func AuditFields(a *bloom.Audit) []any {
+	return []any{&a.Seq, &a.ID, &a.Timestamp, &a.Action, &a.EntityType, &a.EntityID, &a.Actor, &a.Detail, (*verbatim)(&a.Data), &a.KeyID, &a.Address}
+}
+
+var linkLayout = layout("audit_chain", "seq bigint, hash bytea", Insert)
+
+func linkValues(v []any, l Link) []any { return append(v, l.Seq, Unhex(l.Hash)) }
+
+// loadExport reads how far the audit was exported, unless it is locked.
+func loadExport(l *Load, v *Values[struct{}, *bloom.AuditExport]) {
+	l.Each(scan(exportFields, func(e *bloom.AuditExport) { v.Set(one, e) }), selectExport+l.lock("e"))
+}
+
 // Link is the hash of an entry of the audit.
 type Link struct {
 	Seq  int64
@@ -66,13 +95,13 @@ func (s *Store) Seal(ctx context.Context) (int, error) {
 func (s *Store) seal(ctx context.Context) (sealing, error) {
 	s.sealing.Lock()
 	defer s.sealing.Unlock()
-	return doUnbatched(ctx, s, func(r *ReadSet) { r.Unsealed = sealBatch }, func(u *Unit) (sealing, error) {
-		c := u.rows.Chain
+	return doUnbatched(ctx, s, func(r *Rows) { chains.wantUpTo(r, one, sealBatch) }, func(u *Unit) (sealing, error) {
+		c, err := chains.get(u, one)
 		if c == nil {
-			return sealing{blocked: true}, nil
+			return sealing{blocked: true}, err
 		}
 		if len(c.Unsealed) > 0 {
-			u.dirty = true
+			u.changed()
 			head, links := Links(c.Head, c.Unsealed)
 			u.c.Head, u.c.Links = &head, links
 		}
@@ -161,24 +190,25 @@ func (s *Store) wakeSealing() {
 
 // AuditExport returns how far the audit was exported.
 func (s *Store) AuditExport(ctx context.Context) (bloom.AuditExport, error) {
-	return do(ctx, s, func(r *ReadSet) { r.Export = true }, (*Unit).exported)
+	return do(ctx, s, func(r *Rows) { exports.want(r, one) }, (*Unit).exported)
 }
 
 // exported is how far the audit was exported, under its lock.
 func (u *Unit) exported() (bloom.AuditExport, error) {
+	is, err := exports.get(u, one)
 	switch {
-	case u.c.Export != nil:
-		return *u.c.Export, nil
-	case u.rows.Export == nil:
-		return bloom.AuditExport{}, errBusy
+	case err != nil:
+		return bloom.AuditExport{}, err
+	case is == nil:
+		return bloom.AuditExport{}, u.stop(findsLocked)
 	}
-	return *u.rows.Export, nil
+	return *is, nil
 }
 
 // SetAuditExport records how far the audit was exported. It fails with a conflict if
 // that is no longer was.
 func (s *Store) SetAuditExport(ctx context.Context, was, is bloom.AuditExport) error {
-	_, err := do(ctx, s, func(r *ReadSet) { r.Export = true }, func(u *Unit) (struct{}, error) {
+	_, err := do(ctx, s, func(r *Rows) { exports.want(r, one) }, func(u *Unit) (struct{}, error) {
 		switch now, err := u.exported(); {
 		case err != nil:
 			return struct{}{}, err
@@ -187,8 +217,9 @@ func (s *Store) SetAuditExport(ctx context.Context, was, is bloom.AuditExport) e
 		case now != was:
 			return struct{}{}, bloom.Conflict("Another process has exported the audit in the meantime")
 		}
-		u.dirty = true
+		u.changed()
 		u.c.Export = &is
+		exports.set(u, one, &is)
 		if is.Branch != was.Branch {
 			u.audit(bloom.ActionAuditForked, bloom.EntityAudit, "export", bloom.ActorAuditExport,
 				fmt.Sprintf("Exported files hold entries after %d that the database does not have: a backup was restored. New entries go to files of a new branch", is.Exported),
@@ -222,3 +253,6 @@ func MergeLinks(entries, bare []bloom.ChainLink, limit int) []bloom.ChainLink {
 	links = slices.CompactFunc(links, func(a, b bloom.ChainLink) bool { return a.Seq == b.Seq })
 	return slices.DeleteFunc(links, func(l bloom.ChainLink) bool { return l.Seq > upto })
 }
+
+// AuditWrite returns the write of a transaction's audit entries.
+func AuditWrite(c *Changes) Write { return written(Audits, c.Audits, auditValues) }

@@ -2,11 +2,7 @@ package store
 
 import (
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
-
-// Move sets the URL of an artifact's content.
-type Move struct{ ID, URL string }
 
 // NewArtifact is an artifact to insert. Displaced: its content is not where it
 // belongs and is moved later.
@@ -23,14 +19,6 @@ type Kept struct {
 	Due  bool
 }
 
-// Lease is a lease to insert or update.
-type Lease struct {
-	bloom.Lease
-	Was *bloom.Lease // as loaded; nil for a new one
-
-	changed bool
-}
-
 // Event is an entry of a task's stream to insert.
 type Event struct {
 	Task, Seq, At, Epoch int64
@@ -39,50 +27,36 @@ type Event struct {
 	Data                 []byte
 }
 
-// Changes is what a transaction writes. Updated tasks and leases are locked.
+// Changes is what a transaction writes.
 type Changes struct {
-	NewTasks    []*Task
-	Tasks       []*Task
-	NewLeases   []*Lease
-	Leases      []*Lease
-	Outcomes    []*Outcome
-	Events      []Event
-	Audits      []bloom.Audit
-	Workers     []*lifecycle.KnownWorker // new ones too
-	Settings    map[string]string
-	Contexts    map[string]*ContextChange
-	Transcripts map[string]*bloom.Transcript // by context; nil: deleted
-	// NewTranscripts are contexts that had no transcript: no row was locked for them, so
-	// the transaction must fail if another one has inserted one.
-	NewTranscripts Set[string]
-	Forgotten      []string               // contexts to delete
-	Filled         *int64                 // tasks from this number on were backfilled
-	APIKeys        []*bloom.StoredKey     // new ones too
-	Sessions       []*bloom.StoredSession // new ones too
-	Counts         Counts
-	Series         Series
-	Gauge          *Gauge
-	Moves          []Move
-	Searched       []Searched
-	Files          []NewArtifact // artifacts that are not part of outcomes
-	Kept           []*Kept       // one per task
-	Logs           []bloom.WorkerLogs
-	Removal        Removal
-	Links          []Link // hashes of newly chained entries
-	Head           *bloom.ChainHead
-	Export         *bloom.AuditExport
-	Now            int64
+	tables   []tableChanges // by the table's number; nil: unchanged
+	dirty    bool           // there is something to write
+	Outcomes []*Outcome
+	Events   []Event
+	Audits   []bloom.Audit
+	Contexts map[string]*ContextChange
+	// Forgotten are contexts to delete.
+	Forgotten []string
+	Filled    *int64 // tasks from this number on were backfilled
+	Counts    Counts
+	Series    Series
+	Gauge     *Gauge
+	Searched  []Searched
+	Files     []NewArtifact // artifacts that are not part of outcomes
+	Kept      []*Kept       // one per task
+	Logs      []bloom.WorkerLogs
+	Removal   Removal
+	Links     []Link // hashes of newly chained entries
+	Head      *bloom.ChainHead
+	Export    *bloom.AuditExport
+	Now       int64
 
 	// Sealed is set by Commit when it has chained Audits.
 	Sealed bool
 }
 
 // Empty reports whether there is nothing to write.
-func (c *Changes) Empty() bool {
-	return len(c.NewTasks)+len(c.Tasks)+len(c.NewLeases)+len(c.Leases)+len(c.Outcomes)+len(c.Events)+len(c.Audits)+len(c.Workers)+len(c.Settings)+len(c.Contexts)+
-		len(c.Moves)+len(c.APIKeys)+len(c.Sessions)+len(c.Transcripts)+len(c.Forgotten)+len(c.Searched)+len(c.Files)+len(c.Kept)+len(c.Logs) == 0 &&
-		c.Filled == nil && c.Gauge == nil && c.Head == nil && c.Export == nil && c.Removal.empty()
-}
+func (c *Changes) Empty() bool { return !c.dirty }
 
 // NewArtifacts returns the artifacts of outcomes, then Files.
 func (c *Changes) NewArtifacts() []NewArtifact {
@@ -115,13 +89,8 @@ type Removal struct {
 	// Forgotten are rows of forgotten contexts, by number.
 	Forgotten []int64
 	URLs      []string // content to add to the removed content
-	Sessions  []string
 	// SessionsOf are keys whose sessions are removed. Sessions that expire at
 	// SessionsBefore, in Unix milliseconds, or earlier are removed too.
 	SessionsOf     []string
 	SessionsBefore int64
-}
-
-func (r *Removal) empty() bool {
-	return len(r.Tasks)+len(r.Streams)+len(r.Events)+len(r.Audit)+len(r.Contents)+len(r.Forgotten)+len(r.URLs)+len(r.Sessions)+len(r.SessionsOf) == 0 && r.SessionsBefore == 0
 }

@@ -39,15 +39,18 @@ func (u *Unit) choose(w *lifecycle.KnownWorker, held int, lost []string, r bloom
 // anyExpired reports whether one of the leases was reaped.
 func (u *Unit) anyExpired(ids []string) (bool, error) {
 	for _, id := range ids {
-		expired, ok := u.rows.Expired[id]
-		if l, loaded := u.leases[id]; loaded {
-			expired, ok = l.Status == bloom.LeaseExpired, true
+		if l, read := leases.seen(u, id); read {
+			if l != nil && l.Status == bloom.LeaseExpired {
+				return true, nil
+			}
+			continue
 		}
-		if !ok {
-			u.missing.Expired.Add(ids...)
-			return false, errMissing
+		reaped, err := expired.get(u, id)
+		if err != nil {
+			expired.want(u.rows, ids...)
+			return false, err
 		}
-		if expired {
+		if reaped {
 			return true, nil
 		}
 	}
@@ -57,24 +60,21 @@ func (u *Unit) anyExpired(ids []string) (bool, error) {
 // due makes the claim wait until delayed tasks that are due have been opened. It does
 // so once per claim, so that a task that cannot be opened does not block it.
 func (u *Unit) due() error {
-	switch {
-	case u.rows.Due == nil:
-		u.missing.Due = true
-		return errMissing
-	case *u.rows.Due && !u.op.dueOpened:
-		return errDue
+	is, err := due.get(u, one)
+	if err == nil && is && !u.op.dueOpened {
+		err = u.stop(findsDue)
 	}
-	return nil
+	return err
 }
 
 // best returns the first n open tasks with these label keys, by priority and age.
 func (u *Unit) best(w *lifecycle.KnownWorker, keys []string, n int) ([]*Task, error) {
-	var open []*Task
+	var best []*Task
 	incomplete := false
 	for _, key := range keys {
-		line, ok := u.rows.Queue[key]
+		line, ok := open.of(u.rows).Get(key)
 		if !ok {
-			readOpen(&u.missing, w.ID, key, n)
+			wantOpen(u.rows, w.ID, key, n)
 			incomplete = true
 			continue
 		}
@@ -85,27 +85,27 @@ func (u *Unit) best(w *lifecycle.KnownWorker, keys []string, n int) ([]*Task, er
 				return nil, err
 			}
 			if u.claimable(t, w) {
-				open, fits = append(open, t), fits+1
+				best, fits = append(best, t), fits+1
 			}
 		}
 		if line.Cut && fits < n {
-			atLeast(&u.missing.Queue, key, 3*len(line.Tasks)+n) // grows, so that a few reads suffice
-			u.missing.Claimers.Add(w.ID)
+			open.wantUpTo(u.rows, key, 3*len(line.Tasks)+n) // grows, so that a few reads suffice
+			claimers.want(u.rows, w.ID)
 			incomplete = true
 		}
 	}
 	if incomplete {
-		return nil, errMissing
+		return nil, u.stop(lacksRows)
 	}
-	for _, t := range u.tasks { // created, released or opened by this transaction
-		if t.changed && u.claimable(t, w) && !slices.Contains(open, t) {
-			open = append(open, t)
+	for t := range tasks.changes(&u.c) { // created, released or opened by this transaction
+		if u.claimable(t, w) && !slices.Contains(best, t) {
+			best = append(best, t)
 		}
 	}
-	slices.SortFunc(open, func(a, b *Task) int {
+	slices.SortFunc(best, func(a, b *Task) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Seq, b.Seq))
 	})
-	return open[:min(n, len(open))], nil
+	return best[:min(n, len(best))], nil
 }
 
 // claimable reports whether a worker may be given the task now.
@@ -127,10 +127,9 @@ func (u *Unit) labelKeys(w *lifecycle.KnownWorker) ([]string, error) {
 		return u.s.labels.subsetKeys(w.ID, labels), nil
 	}
 	from := u.s.labels.position(w.ID)
-	sets, ok := u.rows.Sets[from]
-	if !ok {
-		atLeast(&u.missing.Sets, from, maxScannedSets)
-		return nil, errMissing
+	sets, err := labelSets.getUpTo(u, from, maxScannedSets)
+	if err != nil {
+		return nil, err
 	}
 	keys := []string{""}
 	for _, set := range sets {

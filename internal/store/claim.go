@@ -20,33 +20,25 @@ func (s *Store) Claim(ctx context.Context, r bloom.ClaimRequest) (bloom.ClaimRes
 }
 
 func (s *Store) claim(ctx context.Context, r *claimAttempt) (bloom.ClaimResult, error) {
-	reads := func(w *ReadSet) {
-		w.Workers.Add(r.WorkerID)
-		readHeld(w, r.WorkerID, r.Renew && len(r.Held) > 0)
+	reads := func(rows *Rows) {
+		workers.want(rows, r.WorkerID)
+		if held.want(rows, r.WorkerID); r.Renew && len(r.Held) > 0 {
+			held.wantUpTo(rows, r.WorkerID, lockHeld)
+		}
 		if r.Max > 0 {
-			w.Due = true
+			due.want(rows, one)
 			for _, key := range s.labels.keys(r.WorkerID) {
-				readOpen(w, r.WorkerID, key, r.Max)
+				wantOpen(rows, r.WorkerID, key, r.Max)
 			}
 		}
 	}
 	return do(ctx, s, reads, func(u *Unit) (bloom.ClaimResult, error) { return u.claim(r) })
 }
 
-func readHeld(w *ReadSet, worker string, lock bool) {
-	if w.Held == nil {
-		w.Held = map[string]bool{}
-	}
-	w.Held[worker] = w.Held[worker] || lock
-}
-
-// readOpen adds n more open tasks with a label key to the read set.
-func readOpen(w *ReadSet, worker, key string, n int) {
-	if w.Queue == nil {
-		w.Queue = map[string]int{}
-	}
-	w.Claimers.Add(worker)
-	w.Queue[key] += min(n, bloom.MaxConcurrency)
+// wantOpen has n more open tasks with a label key read.
+func wantOpen(rows *Rows, worker, key string, n int) {
+	claimers.want(rows, worker)
+	open.wantMore(rows, key, min(n, bloom.MaxConcurrency))
 }
 
 func (u *Unit) claim(r *claimAttempt) (res bloom.ClaimResult, err error) {
@@ -122,29 +114,29 @@ func (u *Unit) addLease(res *bloom.ClaimResult, l bloom.Lease, t *Task) error {
 // held returns the active leases of a worker. A lease that another transaction has
 // locked is as it was before that transaction.
 func (u *Unit) held(worker string) ([]Holding, error) {
-	read, ok := u.rows.Held[worker]
-	if !ok {
-		readHeld(&u.missing, worker, false)
-		return nil, errMissing
+	read, err := held.get(u, worker)
+	if err != nil {
+		return nil, err
 	}
-	held := make([]Holding, 0, len(read))
+	now := make([]Holding, 0, len(read))
 	for _, h := range read {
-		if l, ok := u.leases[h.Lease.ID]; ok {
-			h.Lease = l.Lease
+		if l, ok := leases.seen(u, h.Lease.ID); ok {
+			h.Lease = *l
 		}
-		if t, ok := u.tasks[h.Lease.TaskID]; ok {
+		if t, ok := tasks.seen(u, h.Lease.TaskID); ok {
 			h.Task = t
 		}
 		if h.Lease.Status == bloom.LeaseActive {
-			held = append(held, h)
+			now = append(now, h)
 		}
 	}
-	for _, l := range u.c.NewLeases {
+	for l := range leases.added(&u.c) {
 		if l.WorkerID == worker && l.Status == bloom.LeaseActive {
-			held = append(held, Holding{l.Lease, u.tasks[l.TaskID]})
+			t, _ := tasks.seen(u, l.TaskID)
+			now = append(now, Holding{*l, t})
 		}
 	}
-	return held, nil
+	return now, nil
 }
 
 // lost returns the named leases that are not held.
@@ -184,8 +176,8 @@ func (u *Unit) claimHeld(res *bloom.ClaimResult, held []Holding, r *claimAttempt
 // renew extends a lease. One that is locked by another transaction or quarantined is
 // left unchanged: it is neither renewed nor lost.
 func (u *Unit) renew(res *bloom.ClaimResult, h Holding, reported map[string]bloom.Usage) error {
-	_, leased := u.leases[h.Lease.ID]
-	_, locked := u.rows.Leases[h.Lease.ID]
+	_, leased := leases.seen(u, h.Lease.ID)
+	_, locked := leases.of(u.rows).Get(h.Lease.ID)
 	if !leased && !locked || u.s.quarantined.has(notRenewed, h.Lease.ID) {
 		return nil
 	}

@@ -16,7 +16,7 @@ func (u *Unit) contact(w *lifecycle.KnownWorker, instanceID string) {
 	if c.Action == "" && !c.Contact {
 		return
 	}
-	u.saveWorker(c.Worker)
+	workers.put(u, w.ID, &c.Worker)
 	u.auditWorker(c, w.ID)
 }
 
@@ -24,11 +24,11 @@ func (u *Unit) contact(w *lifecycle.KnownWorker, instanceID string) {
 // lifecycle.ContactInterval. It skips a worker that another transaction has locked,
 // and one that was removed: it may still report a late lease.
 func (u *Unit) noteContact(workerID string) error {
-	if _, loaded := u.rows.Workers[workerID]; !loaded && u.s.contacts.recent(workerID, u.Now) {
+	if _, read := workers.of(u.rows).Get(workerID); !read && u.s.contacts.recent(workerID, u.Now) {
 		return nil
 	}
 	w, err := u.worker(workerID)
-	if isNotFound(err) || err != nil && err == errBusy { //nolint:errorlint // it is never wrapped
+	if isNotFound(err) || u.locked(err) {
 		return nil
 	}
 	if err != nil {

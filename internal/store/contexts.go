@@ -13,6 +13,22 @@ import (
 // backfilled in batches, the newest first. Until then the row does not include them
 // (context_fill.below).
 
+var contextRows = locked[*bloom.Context]("contexts", "id", "text", "")
+
+const contextColumns = `x.id, x.tasks, x.unfinished, x.tokens, x.cost_nano, x.worker_id, x.created_at, x.last_used_at, x.updated_at,
+	(SELECT NULLIF(s.session_id, '') FROM transcripts s WHERE s.context_id = x.id), coalesce((SELECT s.size FROM transcripts s WHERE s.context_id = x.id), 0),
+	coalesce((SELECT s.workspace_size FROM transcripts s WHERE s.context_id = x.id), 0)`
+
+func contextFields(x *bloom.Context) []any {
+	return []any{&x.ID, &x.Tasks, &x.Unfinished, &x.Tokens, (*nanos)(&x.CostUSD), &x.WorkerID, &x.CreatedAt, &x.LastUsedAt, &x.UpdatedAt, &x.SessionID, &x.Size, &x.Workspace}
+}
+
+// loadContexts runs after loadTasks: who has locked an older task then sees whether it
+// was backfilled.
+func loadContexts(l *Load, v *Values[string, *bloom.Context]) {
+	pickRows(l, v, "x", contextColumns, contextFields, func(x *bloom.Context) string { return x.ID })
+}
+
 // ContextChange is what a transaction adds to a context, which is created if it does
 // not exist.
 type ContextChange struct {
@@ -82,9 +98,6 @@ func (u *Unit) updateContext(t *Task, before bloom.TaskState, leased bool) error
 	return nil
 }
 
-// ContextKey is the name of a context in Rows.Busy.
-func ContextKey(contextID string) string { return "context:" + contextID }
-
 // ForgetContext deletes a context and its transcript.
 func (s *Store) ForgetContext(ctx context.Context, id, actor string) error {
 	if id != bloom.CleanText(id) {
@@ -95,21 +108,21 @@ func (s *Store) ForgetContext(ctx context.Context, id, actor string) error {
 			return cmp.Or(err, error(bloom.Conflict("Contexts of older tasks are still being indexed; try again in a moment")))
 		}
 	}
-	reads := func(r *ReadSet) {
-		r.Contexts.Add(id)
-		r.Transcripts.Add(id)
+	reads := func(r *Rows) {
+		contextRows.want(r, id)
+		transcripts.want(r, id)
 	}
 	_, err := doUnbatched(ctx, s, reads, func(u *Unit) (struct{}, error) {
-		x, ok := u.rows.Contexts[id]
+		x, err := contextRows.get(u, id)
 		switch {
-		case !ok:
-			return struct{}{}, u.require(ContextKey(id), func() { u.missing.Contexts.Add(id) })
+		case err != nil:
+			return struct{}{}, err
 		case x == nil:
 			return struct{}{}, bloom.ErrContextNotFound
 		case x.Unfinished > 0:
 			return struct{}{}, bloom.Conflict("The context has %d tasks that have not ended; cancel them first", x.Unfinished)
 		}
-		_, err := u.forget(id, actor)
+		_, err = u.forget(id, actor)
 		return struct{}{}, err
 	})
 	return err
@@ -118,13 +131,14 @@ func (s *Store) ForgetContext(ctx context.Context, id, actor string) error {
 // forget deletes a context and its transcript, and returns how many objects are to be
 // deleted with them.
 func (u *Unit) forget(id, actor string) (objects int, err error) {
-	was, err := u.transcript(id)
+	was, err := transcripts.get(u, id)
 	if err != nil {
 		return 0, err
 	}
 	urls := bloom.Transcript{}.Dropped(was)
 	u.c.Removal.URLs = append(u.c.Removal.URLs, urls...)
 	u.setTranscript(id, nil)
+	u.changed()
 	u.c.Forgotten = append(u.c.Forgotten, id)
 	u.audit(bloom.ActionContextForgotten, bloom.EntityContext, id, actor, "Forgotten with its transcript", nil)
 	return len(urls), nil

@@ -8,16 +8,27 @@ type Spent struct {
 	CostNano int64 // billionths of a US dollar
 }
 
+var (
+	filledFrom = derived[struct{}, int64]() // tasks with lower numbers were not backfilled yet
+	spent      = derived[string, Spent]()   // tasks: what their attempts have used
+)
+
+func loadFilledFrom(l *Load, v *Values[struct{}, int64]) {
+	l.Each(scan(Self[int64], func(below *int64) { v.Set(one, *below) }), `SELECT below FROM context_fill`)
+}
+
+func loadSpent(l *Load, v *Values[string, Spent]) {
+	l.Pick(scan(func(s *keyed[Spent]) []any { return []any{&s.key, &s.value.Tokens, &s.value.CostNano} }, func(s *keyed[Spent]) { v.Set(s.key, s.value) }),
+		`SELECT r.task_id, CAST(sum(`+l.Tokens+`) AS BIGINT), CAST(sum(`+l.Cost+`) AS BIGINT) FROM llm_results r`, "r.task_id", "uuid", IDs(v.Keys()), " GROUP BY r.task_id")
+}
+
 // counted reports whether the task's context includes it.
 func (u *Unit) counted(t *Task) (bool, error) {
-	switch {
-	case t.fresh || u.s.filled.Load():
+	if t.fresh || u.s.filled.Load() {
 		return true, nil
-	case u.rows.Filled == nil:
-		u.missing.Filled = true
-		return false, errMissing
 	}
-	return t.Seq >= *u.rows.Filled, nil
+	below, err := filledFrom.get(u, one)
+	return t.Seq >= below, err
 }
 
 // fillBatch is how many tasks one transaction backfills and so keeps locked.
@@ -46,13 +57,13 @@ func (s *Store) FillContexts(ctx context.Context) (more bool, err error) {
 		s.filled.Store(true)
 		return false, nil
 	}
-	reads := func(r *ReadSet) {
-		r.Tasks.Add(ids...)
-		r.Spent.Add(ids...)
-		r.Filled = true
+	reads := func(r *Rows) {
+		tasks.want(r, ids...)
+		spent.want(r, ids...)
+		filledFrom.want(r, one)
 	}
 	return doUnbatched(ctx, s, reads, func(u *Unit) (bool, error) {
-		if *u.rows.Filled != below {
+		if now, _ := filledFrom.of(u.rows).Get(one); now != below {
 			return true, nil // another server has backfilled them
 		}
 		from := below
@@ -70,7 +81,8 @@ func (s *Store) FillContexts(ctx context.Context) (more bool, err error) {
 		if len(ids) < fillBatch {
 			from = 0
 		}
-		u.c.Filled, u.dirty = &from, true
+		u.changed()
+		u.c.Filled = &from
 		return from > 0, nil
 	})
 }
@@ -82,9 +94,9 @@ func (u *Unit) backfill(t *Task) {
 	if !t.Status.Terminal() {
 		x.Unfinished++
 	}
-	spent := u.rows.Spent[t.ID]
-	x.Tokens += spent.Tokens
-	x.CostNano += spent.CostNano
+	used, _ := spent.of(u.rows).Get(t.ID)
+	x.Tokens += used.Tokens
+	x.CostNano += used.CostNano
 	if x.WorkerID == nil {
 		x.WorkerID = t.WorkerID
 	}

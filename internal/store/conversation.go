@@ -6,6 +6,23 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
+var transcripts = table("transcripts", "context_id text, updated_at bigint, size bigint, session_id text, sha256 text, parts jsonb, workspace text, workspace_size bigint",
+	"folder text",
+	func(v []any, id string, t *bloom.Transcript) []any {
+		return append(v, id, t.UpdatedAt, t.Size, t.SessionID, t.SHA256, string(bloom.MustJSON(t.Parts)), t.Workspace.Text(), t.Workspace.Bytes())
+	}, func(v []any, id string, _ *bloom.Transcript) []any { return append(v, bloom.TranscriptFolder(id)) })
+
+const transcriptColumns = `x.context_id, x.session_id, x.size, x.sha256, x.parts, x.workspace, x.updated_at`
+
+func transcriptFields(t *bloom.ContextTranscript) []any {
+	return []any{&t.ContextID, &t.SessionID, &t.Size, &t.SHA256, &object{&t.Parts}, (*snapshot)(&t.Transcript), &t.UpdatedAt}
+}
+
+func loadTranscripts(l *Load, v *Values[string, *bloom.Transcript]) {
+	l.Pick(scan(transcriptFields, func(t *bloom.ContextTranscript) { v.Set(t.ContextID, &t.Transcript) }),
+		`SELECT `+transcriptColumns+` FROM transcripts x`, "x.context_id", "text", v.Keys(), l.lock("x"))
+}
+
 // saveConversation stores a completed turn's changes to its context's transcript and
 // working folder. A change that does not follow from the stored version is discarded:
 // another task of the context has ended meanwhile. So is one whose uploads are or may
@@ -19,7 +36,7 @@ func (u *Unit) saveConversation(t *Task, l bloom.Lease, r bloom.CompleteRequest)
 		u.refuseUploads(t, c, r.Unkept)
 		return nil
 	}
-	was, err := u.transcript(t.ContextID)
+	was, err := transcripts.get(u, t.ContextID)
 	if err != nil {
 		return err
 	}
@@ -72,39 +89,18 @@ func (u *Unit) refuse(t *Task, event, message string, parts []bloom.TranscriptPa
 	u.event(t, Event{Type: event, At: u.Now, Epoch: t.Epoch, Data: bloom.MustJSON(map[string]string{"message": message})})
 }
 
-// transcript returns a context's locked transcript, nil if there is none.
-func (u *Unit) transcript(contextID string) (*bloom.Transcript, error) {
-	if t, ok := u.c.Transcripts[contextID]; ok {
-		return t, nil
-	}
-	t, ok := u.rows.Transcripts[contextID]
-	if !ok {
-		return nil, u.require(TranscriptKey(contextID), func() { u.missing.Transcripts.Add(contextID) })
-	}
-	return t, nil
-}
-
-// TranscriptKey is the name of a context's transcript in Rows.Busy.
-func TranscriptKey(contextID string) string { return "transcript:" + contextID }
-
+// setTranscript writes a context's transcript, nil to delete it.
 func (u *Unit) setTranscript(contextID string, t *bloom.Transcript) {
-	u.dirty = true
-	if u.c.Transcripts == nil {
-		u.c.Transcripts = map[string]*bloom.Transcript{}
-	}
-	if u.rows.Transcripts[contextID] == nil {
-		u.c.NewTranscripts.Add(contextID)
-	}
 	if t != nil {
 		t.UpdatedAt = u.Now
 	}
-	u.c.Transcripts[contextID] = t
+	transcripts.put(u, contextID, t)
 }
 
 // MovePart records the new URL of a part of a context's transcript or working folder.
 func (s *Store) MovePart(ctx context.Context, contextID, from, to string) error {
-	_, err := doUnbatched(ctx, s, func(r *ReadSet) { r.Transcripts.Add(contextID) }, func(u *Unit) (struct{}, error) {
-		was, err := u.transcript(contextID)
+	_, err := doUnbatched(ctx, s, func(r *Rows) { transcripts.want(r, contextID) }, func(u *Unit) (struct{}, error) {
+		was, err := transcripts.get(u, contextID)
 		if err != nil {
 			return struct{}{}, err
 		}

@@ -1,7 +1,7 @@
 // Package store implements every write operation of the runtime once, for all
-// databases. An operation names the rows that it reads (a ReadSet), applies the rules
-// of internal/lifecycle to the loaded and locked rows (a Unit), and records what to
-// write (Changes). Operations of many callers share one transaction; see loop.go. A
+// databases. An operation names rows to read (Rows), applies the rules of
+// internal/lifecycle to them (Unit), and records what to write (Changes). table.go
+// describes tables; loop.go commits the operations of many callers in one transaction. A
 // database loads, commits and answers reads; it contains no rules. See
 // docs/adr/0008-one-engine-over-two-verbs.md.
 package store
@@ -33,10 +33,9 @@ type Database interface {
 
 // Tx is a transaction. It must not be used by several goroutines at once.
 type Tx interface {
-	// Load adds the rows of the read set to rows, and locks those that ReadSet says are
-	// locked. It never waits for a row that another transaction has locked: it adds it
-	// to rows.Busy. It may be called several times.
-	Load(ctx context.Context, reads *ReadSet, rows *Rows) error
+	// Load reads what rows wants, and locks the rows of tables. It never waits for a row
+	// that another transaction has locked. It may be called several times.
+	Load(ctx context.Context, rows *Rows) error
 	// Commit writes the changes and ends the transaction, even when it fails.
 	Commit(ctx context.Context, c *Changes) error
 	// Rollback ends the transaction without changes.

@@ -34,12 +34,12 @@ func (s *Store) Reap(ctx context.Context, limit int) (did bloom.Reaped, err erro
 	s.forEachLease(overdue, func(i int) error {
 		l := overdue[i]
 		var err error // not shared: these functions run concurrently
-		ended[i], err = do(ctx, s, func(r *ReadSet) { readNamed(r, l.TaskID, l.ID) }, func(u *Unit) (bloom.TaskStatus, error) {
+		ended[i], err = do(ctx, s, func(r *Rows) { wantNamed(r, l.TaskID, l.ID) }, func(u *Unit) (bloom.TaskStatus, error) {
 			t, l, err := u.named(l.TaskID, l.ID)
 			if err != nil {
 				return "", err
 			}
-			tr := lifecycle.Expire(t.TaskState, l.Lease, u.Now)
+			tr := lifecycle.Expire(t.TaskState, *l, u.Now)
 			if tr.Noop {
 				return "", nil
 			}
@@ -82,12 +82,12 @@ func (s *Store) ExtendLeases(ctx context.Context) (int, error) {
 	moved, errs := make([]bool, len(leases)), make([]error, len(leases))
 	s.forEachLease(leases, func(i int) error {
 		found := leases[i]
-		moved[i], errs[i] = do(ctx, s, func(r *ReadSet) { readNamed(r, found.TaskID, found.ID) }, func(u *Unit) (bool, error) {
+		moved[i], errs[i] = do(ctx, s, func(r *Rows) { wantNamed(r, found.TaskID, found.ID) }, func(u *Unit) (bool, error) {
 			_, l, err := u.named(found.TaskID, found.ID)
 			if err != nil || l.Status != bloom.LeaseActive || l.ExpiresAt != found.ExpiresAt {
 				return false, err
 			}
-			is := l.Lease
+			is := *l
 			is.ExpiresAt = u.Now + int64(is.TTLSeconds)*1000
 			changes := is.ExpiresAt != l.ExpiresAt
 			u.applyLease(l, is)

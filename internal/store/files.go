@@ -8,6 +8,53 @@ import (
 	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
+// FileKey identifies a file of an attempt.
+type FileKey struct {
+	TaskID string
+	Epoch  int64
+	Path   string
+}
+
+var (
+	files      = derived[FileKey, *bloom.Artifact]() // files of attempts
+	fileCounts = derived[OutcomeKey, int64]()        // attempts: how many files they have
+	archived   = derived[string, int64]()            // tasks: the last event that is in a transcript
+)
+
+func loadFiles(l *Load, v *Values[FileKey, *bloom.Artifact]) {
+	keys := v.Keys()
+	l.Each(scan(artifactFields, func(a *bloom.Artifact) { v.Set(FileKey{a.TaskID, a.Epoch, a.Path}, a) }),
+		`SELECT `+artifactColumns+` FROM `+l.Table("task uuid", "epoch bigint", "path text")+`
+			JOIN runtime_artifacts a ON a.task_id = k.task AND a.epoch = k.epoch AND a.path = k.path`,
+		l.Columns(Column(keys, func(k FileKey) string { return k.TaskID }), Column(keys, func(k FileKey) int64 { return k.Epoch }),
+			Column(keys, func(k FileKey) string { return k.Path }))...)
+}
+
+func loadFileCounts(l *Load, v *Values[OutcomeKey, int64]) {
+	type count struct {
+		OutcomeKey
+		n int64
+	}
+	attempts, args := l.attempts(v.Keys())
+	l.Each(scan(func(c *count) []any { return []any{&c.TaskID, &c.Epoch, &c.n} }, func(c *count) { v.Set(c.OutcomeKey, c.n) }),
+		`SELECT k.task, k.epoch, (SELECT count(*) FROM runtime_artifacts a WHERE a.task_id = k.task AND a.epoch = k.epoch AND a.path IS NOT NULL) FROM `+attempts, args...)
+}
+
+func loadArchived(l *Load, v *Values[string, int64]) {
+	l.Pick(scan(keyedFields[int64], func(k *keyed[int64]) { v.Set(k.key, k.value) }),
+		`SELECT t.id, r.upto FROM llm_tasks t JOIN run_transcripts r ON r.task = t.seq`, "t.id", "uuid", IDs(v.Keys()), "")
+}
+
+// endedLayout records streams that have ended, keptLayout how far they are in
+// transcripts.
+var (
+	endedLayout = layout("run_transcripts", "task bigint, due bool", Replace)
+	keptLayout  = layout("run_transcripts", "task bigint, due bool, upto bigint", Replace)
+)
+
+func endedValues(v []any, k *Kept) []any { return append(v, k.Task, k.Due) }
+func keptValues(v []any, k *Kept) []any  { return append(v, k.Task, k.Due, *k.UpTo) }
+
 // AddArtifact adds a file to an active lease. It reports whether the file was already
 // there.
 func (s *Store) AddArtifact(ctx context.Context, n bloom.NewArtifact) (bloom.Artifact, bool, error) {
@@ -18,7 +65,7 @@ func (s *Store) AddArtifact(ctx context.Context, n bloom.NewArtifact) (bloom.Art
 		a        bloom.Artifact
 		replayed bool
 	}
-	done, err := do(ctx, s, func(r *ReadSet) { readNamed(r, n.TaskID, n.LeaseID) }, func(u *Unit) (answer, error) {
+	done, err := do(ctx, s, func(r *Rows) { wantNamed(r, n.TaskID, n.LeaseID) }, func(u *Unit) (answer, error) {
 		a, replayed, err := u.addArtifact(n)
 		return answer{a, replayed}, err
 	})
@@ -55,37 +102,26 @@ func (u *Unit) addArtifact(n bloom.NewArtifact) (none bloom.Artifact, replayed b
 
 // addFile adds an artifact that is not part of an outcome.
 func (u *Unit) addFile(a bloom.Artifact, displaced bool) {
-	u.dirty = true
-	u.files[FileKey{a.TaskID, a.Epoch, a.Path}] = &a
+	u.changed()
+	files.set(u, FileKey{a.TaskID, a.Epoch, a.Path}, &a)
+	attempt := OutcomeKey{a.TaskID, a.Epoch}
+	n, _ := fileCounts.get(u, attempt) // file has read it
+	fileCounts.set(u, attempt, n+1)
 	u.c.Files = append(u.c.Files, NewArtifact{a, displaced})
 }
 
 // file returns the attempt's file at a path, nil if there is none, and how many files
 // the attempt has.
 func (u *Unit) file(key FileKey) (was *bloom.Artifact, count int64, err error) {
-	attempt := OutcomeKey{key.TaskID, key.Epoch}
-	was, known := u.rows.Files[key]
-	count, counted := u.rows.FileCounts[attempt]
-	if !known || !counted {
-		u.missing.Files.Add(key)
-		u.missing.FileCounts.Add(attempt)
-		return nil, 0, errMissing
-	}
-	for k, a := range u.files {
-		if k.TaskID == key.TaskID && k.Epoch == key.Epoch {
-			count++
-		}
-		if k == key {
-			was = a
-		}
-	}
-	return was, count, nil
+	was, err = files.get(u, key)
+	count, uncounted := fileCounts.get(u, OutcomeKey{key.TaskID, key.Epoch})
+	return was, count, cmp.Or(err, uncounted)
 }
 
 // TranscribedTo returns the number of the last of a task's events that is in a
 // transcript.
 func (s *Store) TranscribedTo(ctx context.Context, taskID string) (int64, error) {
-	return do(ctx, s, func(r *ReadSet) { r.Tasks.Add(taskID); r.Kept.Add(taskID) }, func(u *Unit) (int64, error) {
+	return do(ctx, s, func(r *Rows) { tasks.want(r, taskID); archived.want(r, taskID) }, func(u *Unit) (int64, error) {
 		t, err := u.task(taskID)
 		if err != nil {
 			return 0, err
@@ -98,19 +134,14 @@ func (u *Unit) transcribedTo(t *Task) (int64, error) {
 	if k := u.kept[t.Seq]; k != nil && k.UpTo != nil {
 		return *k.UpTo, nil
 	}
-	upto, ok := u.rows.Kept[t.ID]
-	if !ok {
-		u.missing.Kept.Add(t.ID)
-		return 0, errMissing
-	}
-	return upto, nil
+	return archived.get(u, t.ID)
 }
 
 // stream returns the pending change of a task's transcription state.
 func (u *Unit) stream(t *Task) *Kept {
 	k := u.kept[t.Seq]
 	if k == nil {
-		u.dirty = true
+		u.changed()
 		k = &Kept{Task: t.Seq}
 		u.kept[t.Seq] = k
 		u.c.Kept = append(u.c.Kept, k)
@@ -124,9 +155,9 @@ func (s *Store) UntranscribedStreams(ctx context.Context, r bloom.RemoveRequest)
 	if err != nil || len(f.old) == 0 {
 		return nil, f.next, f.more, err
 	}
-	reads := func(r *ReadSet) {
+	reads := func(r *Rows) {
 		for _, e := range f.old {
-			r.Old.Add(e.ID)
+			aged.want(r, e.ID)
 		}
 	}
 	ids, err = doUnbatched(ctx, s, reads, func(u *Unit) (ids []string, err error) {
@@ -143,12 +174,12 @@ func (s *Store) UntranscribedStreams(ctx context.Context, r bloom.RemoveRequest)
 // AddTranscripts adds transcripts of an ended task's events. Adding the same again
 // changes nothing.
 func (s *Store) AddTranscripts(ctx context.Context, r bloom.AddTranscripts) error {
-	reads := func(w *ReadSet) {
-		w.Tasks.Add(r.TaskID)
-		w.Kept.Add(r.TaskID)
+	reads := func(rows *Rows) {
+		tasks.want(rows, r.TaskID)
+		archived.want(rows, r.TaskID)
 		for _, n := range r.Artifacts {
-			w.Files.Add(FileKey{r.TaskID, n.Epoch, n.Path})
-			w.FileCounts.Add(OutcomeKey{r.TaskID, n.Epoch})
+			files.want(rows, FileKey{r.TaskID, n.Epoch, n.Path})
+			fileCounts.want(rows, OutcomeKey{r.TaskID, n.Epoch})
 		}
 	}
 	_, err := do(ctx, s, reads, func(u *Unit) (struct{}, error) {

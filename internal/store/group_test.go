@@ -38,12 +38,12 @@ func forbidden() *store.Task {
 func TestAFailedOperationAffectsNoOther(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, s *store.Store) {
-		half := func(c *store.Changes) { c.Settings = map[string]string{"half": "done"} }
+		half := func(c *store.Changes) { c.AddSetting("half", "done") }
 		failing := []func(c *store.Changes) error{
 			func(c *store.Changes) error { half(c); return errors.New("broken") },
 			func(c *store.Changes) error { half(c); return bloom.Conflict("refused too late") },
 			func(c *store.Changes) error { half(c); panic("half done") },
-			func(c *store.Changes) error { half(c); c.NewTasks = append(c.NewTasks, forbidden()); return nil },
+			func(c *store.Changes) error { half(c); c.AddTask(forbidden()); return nil },
 			func(*store.Changes) error { return bloom.Conflict("refused in time") },
 		}
 		var ops []func()

@@ -53,13 +53,9 @@ type Searched struct {
 
 // TextsChanged returns the numbers of the tasks whose texts a transaction changes.
 func (c *Changes) TextsChanged() (seqs []int64) {
-	for _, t := range c.NewTasks {
-		seqs = append(seqs, t.Seq)
-	}
-	for _, o := range c.Outcomes {
-		i := slices.IndexFunc(c.Tasks, func(t *Task) bool { return t.ID == o.Artifact.TaskID })
-		if i >= 0 {
-			seqs = append(seqs, c.Tasks[i].Seq)
+	for t, was := range tasks.changes(c) {
+		if was == nil || slices.ContainsFunc(c.Outcomes, func(o *Outcome) bool { return o.Artifact.TaskID == t.ID }) {
+			seqs = append(seqs, t.Seq)
 		}
 	}
 	for _, t := range c.Removal.Tasks {
@@ -135,8 +131,8 @@ func (s *Store) searched(ctx context.Context, done Searched) error {
 	if len(done.Done)+len(done.Read)+len(done.Again) == 0 {
 		return nil
 	}
-	_, err := do(ctx, s, func(*ReadSet) {}, func(u *Unit) (struct{}, error) {
-		u.dirty = true
+	_, err := do(ctx, s, func(*Rows) {}, func(u *Unit) (struct{}, error) {
+		u.changed()
 		dated := done
 		dated.Again = slices.Clone(done.Again)
 		for i := range dated.Again {

@@ -29,7 +29,7 @@ func TestAWorkerThatCannotBeGivenATaskKeepsNoneFromOthers(t *testing.T) {
 			}
 		}
 		store.Disturb(s, func(c *store.Changes) error {
-			for _, l := range c.NewLeases {
+			for _, l := range c.Leases(true) {
 				if l.WorkerID == "bad" {
 					return errors.New("a bad row")
 				}

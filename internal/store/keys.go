@@ -3,52 +3,37 @@ package store
 import (
 	"context"
 	"crypto/subtle"
+	"maps"
+	"slices"
 
 	"github.com/bloom-runtime/bloom"
 )
 
 var errNoKey = bloom.NotFound("Key")
 
-// access is the keys and sessions that a unit has read or changed.
-type access struct {
-	keys     map[string]*bloom.StoredKey
-	sessions map[string]*bloom.StoredSession // nil: removed
-	saved    Set[string]                     // ids in Changes
+var apiKeys = table("api_keys", "id text, name text, role text, worker_id text, digest text, created_at bigint, created_by text, expires_at bigint, "+
+	"last_used_at bigint, revoked_at bigint", "",
+	func(v []any, id string, k *bloom.StoredKey) []any {
+		return append(v, id, k.Name, string(k.Role), k.WorkerID, k.Digest, k.CreatedAt, k.CreatedBy, k.ExpiresAt, k.LastUsedAt, k.RevokedAt)
+	}, nil)
+
+const keyColumns = `x.id, x.name, x.role, x.worker_id, x.digest, x.created_at, x.created_by, x.expires_at, x.last_used_at, x.revoked_at`
+
+func keyFields(k *bloom.StoredKey) []any {
+	return []any{&k.ID, &k.Name, &k.Role, &k.WorkerID, &k.Digest, &k.CreatedAt, &k.CreatedBy, &k.ExpiresAt, &k.LastUsedAt, &k.RevokedAt}
+}
+
+func loadAPIKeys(l *Load, v *Values[string, *bloom.StoredKey]) {
+	pickRows(l, v, "x", keyColumns, keyFields, func(k *bloom.StoredKey) string { return k.ID })
 }
 
 // apiKey returns a locked key.
 func (u *Unit) apiKey(id string) (*bloom.StoredKey, error) {
-	if k, ok := u.access.keys[id]; ok {
-		return k, nil
+	k, err := apiKeys.get(u, id)
+	if err == nil && k == nil {
+		err = errNoKey
 	}
-	was, ok := u.rows.APIKeys[id]
-	switch {
-	case !ok:
-		return nil, u.require(id, func() { u.missing.APIKeys.Add(id) })
-	case was == nil:
-		return nil, errNoKey
-	}
-	k := new(bloom.StoredKey)
-	*k = *was
-	u.putKey(k)
-	return k, nil
-}
-
-func (u *Unit) putKey(k *bloom.StoredKey) {
-	if u.access.keys == nil {
-		u.access.keys = map[string]*bloom.StoredKey{}
-	}
-	u.access.keys[k.ID] = k
-}
-
-// saveKey adds a key to the changes.
-func (u *Unit) saveKey(k *bloom.StoredKey) {
-	u.dirty = true
-	u.putKey(k)
-	if _, ok := u.access.saved[k.ID]; !ok {
-		u.access.saved.Add(k.ID)
-		u.c.APIKeys = append(u.c.APIKeys, k)
-	}
+	return k, err
 }
 
 func (u *Unit) withStatus(k *bloom.StoredKey) bloom.APIKey {
@@ -59,7 +44,7 @@ func (u *Unit) withStatus(k *bloom.StoredKey) bloom.APIKey {
 
 // CreateKey stores a key.
 func (s *Store) CreateKey(ctx context.Context, k bloom.StoredKey, actor string) (bloom.APIKey, error) {
-	return do(ctx, s, func(r *ReadSet) { r.APIKeys.Add(k.ID) }, func(u *Unit) (bloom.APIKey, error) {
+	return do(ctx, s, func(r *Rows) { apiKeys.want(r, k.ID) }, func(u *Unit) (bloom.APIKey, error) {
 		was, err := u.apiKey(k.ID)
 		switch {
 		case err == nil && subtle.ConstantTimeCompare([]byte(was.Digest), []byte(k.Digest)) == 1:
@@ -72,7 +57,7 @@ func (s *Store) CreateKey(ctx context.Context, k bloom.StoredKey, actor string) 
 		created := k
 		created.CreatedBy, created.CreatedAt = actor, u.Now
 		created.LastUsedAt, created.RevokedAt, created.Status = nil, nil, ""
-		u.saveKey(&created)
+		apiKeys.put(u, k.ID, &created)
 		u.notify = append(u.notify, bloom.Change{Kind: bloom.ChangeAccess})
 		u.audit(bloom.ActionKeyCreated, bloom.EntityKey, created.ID, actor, string(created.Role)+" key "+created.Name, bloom.MustJSON(map[string]any{
 			"name": created.Name, "role": created.Role, "worker_id": created.WorkerID, "expires_at": created.ExpiresAt}))
@@ -82,14 +67,14 @@ func (s *Store) CreateKey(ctx context.Context, k bloom.StoredKey, actor string) 
 
 // RevokeKey revokes a key and ends its sessions.
 func (s *Store) RevokeKey(ctx context.Context, id, actor string) (bloom.APIKey, error) {
-	return do(ctx, s, func(r *ReadSet) { r.APIKeys.Add(id) }, func(u *Unit) (bloom.APIKey, error) {
+	return do(ctx, s, func(r *Rows) { apiKeys.want(r, id) }, func(u *Unit) (bloom.APIKey, error) {
 		k, err := u.apiKey(id)
 		if err != nil {
 			return bloom.APIKey{}, err
 		}
 		if k.RevokedAt == nil {
 			k.RevokedAt = new(u.Now)
-			u.saveKey(k)
+			apiKeys.put(u, id, k)
 			u.c.Removal.SessionsOf = append(u.c.Removal.SessionsOf, id)
 			u.notify = append(u.notify, bloom.Change{Kind: bloom.ChangeAccess})
 			u.audit(bloom.ActionKeyRevoked, bloom.EntityKey, id, actor, string(k.Role)+" key "+k.Name, bloom.MustJSON(map[string]any{"name": k.Name, "role": k.Role}))
@@ -112,14 +97,10 @@ func (s *Store) Keys(ctx context.Context, p bloom.Page) ([]bloom.APIKey, bloom.C
 }
 
 // NoteUse records when keys and sessions were last used.
-func (s *Store) NoteUse(ctx context.Context, keys, sessions map[string]int64) error {
-	_, err := doUnbatched(ctx, s, func(r *ReadSet) {
-		for id := range keys {
-			r.APIKeys.Add(id)
-		}
-		for id := range sessions {
-			r.Sessions.Add(id)
-		}
+func (s *Store) NoteUse(ctx context.Context, keys, used map[string]int64) error {
+	_, err := doUnbatched(ctx, s, func(r *Rows) {
+		apiKeys.want(r, slices.Collect(maps.Keys(keys))...)
+		sessions.want(r, slices.Collect(maps.Keys(used))...)
 	}, func(u *Unit) (struct{}, error) {
 		for id, at := range keys {
 			k, err := u.apiKey(id)
@@ -129,10 +110,10 @@ func (s *Store) NoteUse(ctx context.Context, keys, sessions map[string]int64) er
 				return struct{}{}, err
 			case k.LastUsedAt == nil || *k.LastUsedAt < at:
 				k.LastUsedAt = new(at)
-				u.saveKey(k)
+				apiKeys.put(u, id, k)
 			}
 		}
-		for id, at := range sessions {
+		for id, at := range used {
 			x, err := u.session(id)
 			switch {
 			case isNotFound(err):
@@ -140,7 +121,7 @@ func (s *Store) NoteUse(ctx context.Context, keys, sessions map[string]int64) er
 				return struct{}{}, err
 			case x.LastUsedAt < at:
 				x.LastUsedAt = at
-				u.saveSession(x)
+				sessions.put(u, id, x)
 			}
 		}
 		return struct{}{}, nil

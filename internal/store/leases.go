@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/bloom-runtime/bloom"
@@ -10,19 +11,150 @@ import (
 	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
-// readNamed adds a task and the named lease, or its active one, to the read set.
-func readNamed(r *ReadSet, taskID, leaseID string) {
-	r.Tasks.Add(taskID)
+var (
+	leases = table("leases", "id uuid, status text, expires_at bigint, last_heartbeat bigint, tokens bigint, tokens_in bigint, tokens_out bigint, cost bigint",
+		"task_id uuid, worker_id text, epoch bigint, started_at bigint, ttl_seconds int, context_id text",
+		func(v []any, id string, l *bloom.Lease) []any {
+			return append(v, id, string(l.Status), l.ExpiresAt, l.LastHeartbeat, l.Usage.TokensUsed, l.Usage.InputTokens, l.Usage.OutputTokens, l.Usage.CostNano())
+		}, func(v []any, _ string, l *bloom.Lease) []any {
+			return append(v, l.TaskID, l.WorkerID, l.Epoch, l.StartedAt, l.TTLSeconds, l.ContextID)
+		})
+	active         = locked[string]("leases", "task_id", "uuid", " AND status = 'active'") // ids of active leases by task, "" for none
+	held           = derived[string, []Holding]()                                          // active leases by worker, in the order in which they were granted
+	expired        = derived[string, bool]()                                               // leases by id: whether they were reaped
+	contextWorkers = derived[string, lifecycle.ContextWorkers]()                           // tasks: the workers that have worked on their contexts
+)
+
+// Holding is an active lease and its task, as last committed. They are locked if they
+// were also read by id.
+type Holding struct {
+	Lease bloom.Lease
+	Task  *Task
+}
+
+// usageColumns are what a lease's attempt has used, summedUsage of many.
+const usageColumns = `l.tokens, l.tokens_in, l.tokens_out, l.cost`
+
+var summedUsage = each([]string{"tokens", "tokens_in", "tokens_out", "cost"}, "coalesce(CAST(sum(%s) AS BIGINT), 0)")
+
+func usageFields(u *bloom.Usage) []any {
+	return []any{&u.TokensUsed, &u.InputTokens, &u.OutputTokens, (*nanos)(&u.CostUSD)}
+}
+
+const leaseColumns = `l.id, l.task_id, l.worker_id, l.epoch, l.status, l.started_at, l.expires_at, l.ttl_seconds, l.last_heartbeat, l.context_id, ` + usageColumns
+
+func leaseFields(l *bloom.Lease) []any {
+	return append([]any{
+		&l.ID, &l.TaskID, &l.WorkerID, &l.Epoch, &l.Status, &l.StartedAt, &l.ExpiresAt, &l.TTLSeconds, &l.LastHeartbeat, &l.ContextID,
+	}, usageFields(&l.Usage)...)
+}
+
+// lockedLease adds a lease that is locked with its task.
+func (l *Load) lockedLease(is *bloom.Lease) {
+	leases.of(l.Rows).Set(is.ID, is)
+	if is.Status == bloom.LeaseActive {
+		active.of(l.Rows).Set(is.TaskID, is.ID)
+	}
+}
+
+func loadLeases(l *Load, v *Values[string, *bloom.Lease]) {
+	l.Pick(scan(leaseFields, l.lockedLease), `SELECT `+leaseColumns+` FROM leases l`, "l.id", "uuid", IDs(v.Keys()), l.lock("l"))
+}
+
+func loadActive(l *Load, v *Values[string, string]) {
+	l.Pick(scan(leaseFields, l.lockedLease), `SELECT `+leaseColumns+` FROM leases l`, "l.task_id", "uuid", IDs(v.Keys()), " AND l.status = 'active'"+l.lock("l"))
+}
+
+func loadExpired(l *Load, v *Values[string, bool]) {
+	l.Pick(scan(Self[string], func(id *string) { v.Set(*id, true) }), `SELECT l.id FROM leases l`, "l.id", "uuid", IDs(v.Keys()), " AND l.status = 'expired'")
+}
+
+// lockHeld is how many of held are wanted: the leases are locked, but for those that others
+// have locked.
+const lockHeld = 2
+
+// loadHeld locks the active leases of workers that can be locked, then reads all of them.
+func loadHeld(l *Load, v *Values[string, []Holding]) {
+	var renewing []string
+	for worker, n := range v.Want {
+		v.Set(worker, nil)
+		if n == lockHeld {
+			renewing = append(renewing, worker)
+		}
+	}
+	query := `SELECT ` + leaseColumns + `, ` + l.TaskColumns() + ` FROM leases l JOIN llm_tasks t ON t.id = l.task_id`
+	fields := func(h *Holding) []any {
+		h.Task = &Task{}
+		return append(leaseFields(&h.Lease), taskFields(h.Task)...)
+	}
+	take := func(h *Holding) {
+		l.lockedLease(&h.Lease)
+		tasks.of(l.Rows).Set(h.Task.ID, h.Task)
+	}
+	if lock := l.lock("l, t"); lock != "" {
+		l.Pick(scan(fields, take), query, "l.worker_id", "text", renewing, " AND l.status = 'active'"+lock)
+		take = func(*Holding) {}
+	}
+	l.Pick(scan(fields, func(h *Holding) {
+		take(h)
+		all, _ := v.Get(h.Lease.WorkerID)
+		all = append(all, *h)
+		v.Set(h.Lease.WorkerID, all)
+		l.count(h.Lease.WorkerID, len(all))
+	}), query, "l.worker_id", "text", v.Keys(), " AND l.status = 'active' ORDER BY l.seq")
+}
+
+func loadContextWorkers(l *Load, v *Values[string, lifecycle.ContextWorkers]) {
+	ids := IDs(v.Keys())
+	take := func(set func(c *lifecycle.ContextWorkers, worker string)) func(Row) error {
+		return scan(keyedFields[string], func(w *keyed[string]) {
+			c, _ := v.Get(w.key)
+			set(&c, w.value)
+			v.Set(w.key, c)
+		})
+	}
+	l.Pick(take(func(c *lifecycle.ContextWorkers, worker string) { c.Holding = append(c.Holding, worker) }),
+		`SELECT DISTINCT t.id, l.worker_id FROM llm_tasks t JOIN leases l`+l.Via("leases_held")+` ON l.context_id = t.context_id AND l.status = 'active'`,
+		"t.id", "uuid", ids, "")
+	l.Pick(take(func(c *lifecycle.ContextWorkers, worker string) { c.Last = worker }),
+		`SELECT t.id, x.worker_id FROM llm_tasks t JOIN contexts x ON x.id = t.context_id`, "t.id", "uuid", ids, " AND x.worker_id IS NOT NULL")
+}
+
+// lease returns a lease, which its task's lock covers; ErrLeaseLost if it does not
+// exist.
+func (u *Unit) lease(id string) (*bloom.Lease, error) {
+	l, err := leases.get(u, id)
+	if err == nil && l == nil {
+		err = bloom.ErrLeaseLost
+	}
+	return l, err
+}
+
+// activeLease returns a task's active lease, or ErrLeaseNotFound.
+func (u *Unit) activeLease(taskID string) (*bloom.Lease, error) {
+	id, err := active.get(u, taskID)
+	switch {
+	case err != nil:
+		return nil, err
+	case id == "":
+		return nil, bloom.ErrLeaseNotFound
+	}
+	return u.lease(id)
+}
+
+// wantNamed has a task and the named lease, or its active one, read.
+func wantNamed(r *Rows, taskID, leaseID string) {
+	tasks.want(r, taskID)
 	if leaseID == "" {
-		r.Active.Add(taskID)
+		active.want(r, taskID)
 	} else {
-		r.Leases.Add(leaseID)
+		leases.want(r, leaseID)
 	}
 }
 
 // named returns a task and the lease that a caller names. Without a name it is the
 // active lease, or ErrLeaseNotFound. A lease of another task is ErrLeaseLost.
-func (u *Unit) named(taskID, leaseID string) (*Task, *Lease, error) {
+func (u *Unit) named(taskID, leaseID string) (*Task, *bloom.Lease, error) {
 	t, err := u.task(taskID)
 	if err != nil {
 		return nil, nil, err
@@ -45,13 +177,13 @@ func (s *Store) LeaseTask(ctx context.Context, r bloom.LeaseRequest) (bloom.Leas
 		lease  bloom.Lease
 		worker bloom.Worker
 	}
-	reads := func(w *ReadSet) {
-		w.Tasks.Add(r.TaskID)
+	reads := func(rows *Rows) {
+		tasks.want(rows, r.TaskID)
 		if r.WorkerID != "" {
-			w.Workers.Add(r.WorkerID)
+			workers.want(rows, r.WorkerID)
 			return
 		}
-		w.ContextWorkers.Add(r.TaskID)
+		contextWorkers.want(rows, r.TaskID)
 	}
 	a, err := do(ctx, s, reads, func(u *Unit) (a answer, err error) {
 		a.lease, a.worker, err = u.leaseTask(r)
@@ -105,17 +237,18 @@ func (u *Unit) pick(t *Task, named string) (*lifecycle.KnownWorker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if u.rows.Online == nil {
+	all, read := online.of(u.rows).Get(one)
+	if !read {
 		return u.suggested(t, context)
 	}
-	candidates := make([]*bloom.Worker, 0, len(u.rows.Online))
-	for i := range u.rows.Online {
-		w := u.rows.Online[i]
-		if now, locked := u.rows.Workers[w.ID]; locked {
+	candidates := make([]*bloom.Worker, 0, len(all))
+	for i := range all {
+		w := all[i]
+		if now, locked := workers.of(u.rows).Get(w.ID); locked {
 			if now == nil || now.Removed {
 				continue
 			}
-			known, err := u.known(w.ID)
+			known, err := u.orRemoved(w.ID)
 			if err != nil {
 				return nil, err
 			}
@@ -136,7 +269,7 @@ func (u *Unit) pick(t *Task, named string) (*lifecycle.KnownWorker, error) {
 // are online.
 func (u *Unit) suggested(t *Task, context lifecycle.ContextWorkers) (*lifecycle.KnownWorker, error) {
 	id := u.op.suggested
-	if _, locked := u.rows.Workers[id]; !locked {
+	if _, locked := workers.of(u.rows).Get(id); !locked {
 		var ok bool
 		if id, ok = u.cached(t.Labels, context); ok && id == "" {
 			return nil, bloom.ErrNoWorker
@@ -147,15 +280,15 @@ func (u *Unit) suggested(t *Task, context lifecycle.ContextWorkers) (*lifecycle.
 	} else if w, err := u.worker(id); err == nil && w.CanTake(t.Labels) {
 		return w, nil
 	}
-	u.missing.Online = true
-	return nil, errMissing
+	_, err := online.get(u, one)
+	return nil, err
 }
 
 // ask returns a locked worker. If it must be locked first, further operations choose as if
 // it had been given the task, so that they ask for theirs at once.
 func (u *Unit) ask(id string) (*lifecycle.KnownWorker, error) {
 	w, err := u.worker(id)
-	if err == errMissing { //nolint:errorlint // it is never wrapped
+	if errors.Is(err, errUnfinished) && u.op.outcome == lacksRows {
 		u.load[id]++
 	}
 	return w, err
@@ -163,13 +296,15 @@ func (u *Unit) ask(id string) (*lifecycle.KnownWorker, error) {
 
 // contextWorkers returns the workers that have worked on the task's context.
 func (u *Unit) contextWorkers(t *Task) (lifecycle.ContextWorkers, error) {
-	context, ok := u.rows.ContextWorkers[t.ID]
-	if !ok && t.Was != nil {
-		u.missing.ContextWorkers.Add(t.ID)
-		return context, errMissing
+	var context lifecycle.ContextWorkers
+	if !t.fresh {
+		var err error
+		if context, err = contextWorkers.get(u, t.ID); err != nil {
+			return context, err
+		}
 	}
 	context.Holding = slices.Clone(context.Holding)
-	for _, l := range u.c.NewLeases {
+	for l := range leases.added(&u.c) {
 		if l.ContextID == nil || *l.ContextID != t.ContextID {
 			continue
 		}
@@ -182,7 +317,7 @@ func (u *Unit) contextWorkers(t *Task) (lifecycle.ContextWorkers, error) {
 
 // Heartbeat renews one lease.
 func (s *Store) Heartbeat(ctx context.Context, taskID, leaseID string, used *bloom.Usage) (bloom.HeartbeatResult, error) {
-	return do(ctx, s, func(r *ReadSet) { readNamed(r, taskID, leaseID) }, func(u *Unit) (bloom.HeartbeatResult, error) {
+	return do(ctx, s, func(r *Rows) { wantNamed(r, taskID, leaseID) }, func(u *Unit) (bloom.HeartbeatResult, error) {
 		t, l, err := u.named(taskID, leaseID)
 		if err != nil {
 			return bloom.HeartbeatResult{}, err
@@ -196,8 +331,8 @@ func (s *Store) Heartbeat(ctx context.Context, taskID, leaseID string, used *blo
 }
 
 // heartbeat renews a lease and records what its attempt has used, unless that is nil.
-func (u *Unit) heartbeat(t *Task, l *Lease, used *bloom.Usage) (bloom.Lease, error) {
-	tr, err := lifecycle.Heartbeat(t.TaskState, l.Lease, u.Now)
+func (u *Unit) heartbeat(t *Task, l *bloom.Lease, used *bloom.Usage) (bloom.Lease, error) {
+	tr, err := lifecycle.Heartbeat(t.TaskState, *l, u.Now)
 	if err != nil {
 		return bloom.Lease{}, err
 	}
@@ -209,16 +344,16 @@ func (u *Unit) heartbeat(t *Task, l *Lease, used *bloom.Usage) (bloom.Lease, err
 
 // Release releases a lease.
 func (s *Store) Release(ctx context.Context, taskID string, r bloom.ReleaseSpec, actor string) (bloom.Task, error) {
-	reads := func(w *ReadSet) {
-		readNamed(w, taskID, r.LeaseID)
-		w.Texts.Add(taskID)
+	reads := func(w *Rows) {
+		wantNamed(w, taskID, r.LeaseID)
+		texts.want(w, taskID)
 	}
 	return do(ctx, s, reads, func(u *Unit) (bloom.Task, error) {
 		t, l, err := u.named(taskID, r.LeaseID)
 		if err != nil {
 			return bloom.Task{}, err
 		}
-		tr, err := lifecycle.Release(t.TaskState, l.Lease, r.Reason, r.NotBefore, u.Now)
+		tr, err := lifecycle.Release(t.TaskState, *l, r.Reason, r.NotBefore, u.Now)
 		if err != nil {
 			return bloom.Task{}, err
 		}

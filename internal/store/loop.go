@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
@@ -13,12 +12,13 @@ import (
 // counts.
 type op struct {
 	*group.Op[*Unit]
-	reads      func(*ReadSet)
+	reads      func(*Rows)
 	caller     bloom.Caller
 	at         time.Time            // when it was submitted
 	unbatched  bool                 // it runs in its own transaction
 	dueOpened  bool                 // delayed tasks that were due have been opened for it
 	backoff    func() time.Duration // the next wait for a locked row; nil before the first
+	outcome    outcome              // of its last run
 	excluded   bool                 // it failed after changing something, so this unit omits it
 	openedNext string               // the ordered task whose gate it opened, "" for none
 	triedNext  bool                 // it failed once, alone, after opening that gate
@@ -29,17 +29,17 @@ type op struct {
 
 // do runs an operation in the next group and returns its result once the group is
 // committed.
-func do[T any](ctx context.Context, s *Store, reads func(*ReadSet), fn func(*Unit) (T, error)) (T, error) {
+func do[T any](ctx context.Context, s *Store, reads func(*Rows), fn func(*Unit) (T, error)) (T, error) {
 	return submit(ctx, s, reads, fn, false)
 }
 
 // doUnbatched runs an operation in its own transaction. It is for operations that
 // touch many rows.
-func doUnbatched[T any](ctx context.Context, s *Store, reads func(*ReadSet), fn func(*Unit) (T, error)) (T, error) {
+func doUnbatched[T any](ctx context.Context, s *Store, reads func(*Rows), fn func(*Unit) (T, error)) (T, error) {
 	return submit(ctx, s, reads, fn, true)
 }
 
-func submit[T any](ctx context.Context, s *Store, reads func(*ReadSet), fn func(*Unit) (T, error), unbatched bool) (T, error) {
+func submit[T any](ctx context.Context, s *Store, reads func(*Rows), fn func(*Unit) (T, error), unbatched bool) (T, error) {
 	caller := bloom.CallerOf(ctx)
 	v, err := group.Do(ctx, fn, func(ctx context.Context, o *group.Op[*Unit]) error {
 		return s.queue.Send(ctx, &op{Op: o, reads: reads, caller: caller, at: time.Now(), unbatched: unbatched})
@@ -118,12 +118,12 @@ func (s *Store) commit(ops []*op) {
 	s.callers.Store(int64(len(ops) + s.queue.Len()))
 	s.publish(u)
 	for _, o := range ops {
-		switch {
-		case errors.Is(o.Err, errBusy):
+		switch o.outcome {
+		case findsLocked:
 			s.retryLater(o)
-		case errors.Is(o.Err, errDue):
+		case findsDue:
 			s.running.Go(func() { s.afterDue(o) })
-		default:
+		case finished, lacksRows:
 			o.Finish()
 		}
 	}

@@ -21,7 +21,7 @@ func TestAFailureKeepsNoOrderedTaskWaiting(t *testing.T) {
 				store.Disturb(s, func(c *store.Changes) error {
 					if len(c.Outcomes) > 0 && left > 0 {
 						left--
-						c.NewTasks = append(c.NewTasks, forbidden())
+						c.AddTask(forbidden())
 					}
 					return nil
 				})

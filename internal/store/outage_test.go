@@ -37,7 +37,7 @@ func TestNoLeaseExpiresBecauseOfAnOutage(t *testing.T) {
 					}
 					down := true
 					store.Disturb(s, func(c *store.Changes) error {
-						if len(c.NewTasks) > 0 && down {
+						if c.Created() > 0 && down {
 							down = false
 							clock.Advance(lasts)
 							return failure
@@ -92,9 +92,9 @@ func TestNoLeaseExpiresBeforeAllAreExtended(t *testing.T) {
 				}
 				outage := true
 				store.Disturb(s, func(changes *store.Changes) error {
-					bad := slices.ContainsFunc(changes.Leases, func(l *store.Lease) bool { return l.ID == leaseID })
+					bad := slices.ContainsFunc(changes.Leases(false), func(l *bloom.Lease) bool { return l.ID == leaseID })
 					switch {
-					case outage && len(changes.NewTasks) > 0:
+					case outage && changes.Created() > 0:
 						clock.Advance(10 * time.Minute)
 						return c.failure
 					case outage && bad:

@@ -2,10 +2,116 @@ package store
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
+
+var (
+	ordered   = derived[string, Line]()       // the first pending ordered tasks of contexts, which are locked
+	open      = derived[string, Line]()       // the first open tasks by label key; locked, skipping those that others have locked
+	claimers  = derived[string, struct{}]()   // the workers for which open is read: tasks reserved for another worker are excluded
+	labelSets = derived[string, []LabelSet]() // label sets of the queue after a label key
+	due       = derived[struct{}, bool]()     // whether delayed tasks are due
+	homes     = derived[string, *Home]()      // contexts: the worker that last held them
+)
+
+// Line is the beginning of an ordered list of tasks.
+type Line struct {
+	Tasks []Place
+	Cut   bool // there may be more
+}
+
+// Place is a task in a Line.
+type Place struct {
+	ID   string
+	Seq  int64
+	Open bool // queued, and its gate is not GateOrdered
+}
+
+// LabelSet is a set of labels that open tasks require.
+type LabelSet struct {
+	Key    string
+	Labels []string
+}
+
+// Home is the worker that last held a context.
+type Home struct {
+	Worker  lifecycle.KnownWorker
+	Waiting int // open tasks reserved for it
+}
+
+// FirstOrdered is the first pending ordered task of a context. Closed: its gate is closed.
+type FirstOrdered struct {
+	Context, ID string
+	Closed      bool
+}
+
+// OpenColumns are the columns of an open task after its label key, with its texts if
+// they are short. hints is an expression for the size of its hints.
+func (d *Dialect) OpenColumns(hints string) string {
+	return d.TaskColumns() + fmt.Sprintf(`, CASE WHEN octet_length(t.prompt) + %[1]s <= 4096 THEN t.prompt END,
+		CASE WHEN octet_length(t.prompt) + %[1]s <= 4096 THEN t.context_hints END`, hints)
+}
+
+// TakeOpen adds an open task, a row of its label key and OpenColumns.
+func (l *Load) TakeOpen(r Row) error {
+	var key string
+	var prompt *string
+	var hints List
+	t := &Task{}
+	if err := r.Scan(append(append([]any{&key}, taskFields(t)...), &prompt, &hints)...); err != nil {
+		return err
+	}
+	lines := open.of(l.Rows)
+	line, _ := lines.Get(key)
+	line.Tasks = append(line.Tasks, Place{ID: t.ID, Seq: t.Seq})
+	line.Cut = len(line.Tasks) == lines.Want[key]
+	lines.Set(key, line)
+	if _, have := tasks.of(l.Rows).Get(t.ID); !have {
+		tasks.of(l.Rows).Set(t.ID, t)
+	}
+	if prompt != nil {
+		texts.of(l.Rows).Set(t.ID, Text{Prompt: *prompt, Hints: hints})
+	}
+	return nil
+}
+
+// sets returns a query that steps over the distinct label sets in the queue's index
+// and selects query for each. first is a condition on the first one.
+func (d *Dialect) sets(first, most, query string) string {
+	open := ` FROM llm_tasks q` + d.Via("llm_tasks_queue") + ` WHERE q.gate = 'open'`
+	return `WITH RECURSIVE s (label_key, n) AS (
+			SELECT (SELECT q.label_key` + open + first + ` ORDER BY q.label_key LIMIT 1), 1
+			UNION ALL
+			SELECT (SELECT q.label_key` + open + ` AND q.label_key > s.label_key ORDER BY q.label_key LIMIT 1), s.n + 1
+			FROM s WHERE s.label_key IS NOT NULL AND s.n < ` + most + `)
+		SELECT ` + strings.ReplaceAll(query, "OPEN", open+` AND q.label_key = s.label_key`) + ` FROM s WHERE s.label_key IS NOT NULL ORDER BY s.n`
+}
+
+func loadLabelSets(l *Load, v *Values[string, []LabelSet]) {
+	for from, most := range v.Want {
+		l.Each(scan(func(s *LabelSet) []any { return []any{&s.Key, (*List)(&s.Labels)} }, func(s *LabelSet) {
+			all, _ := v.Get(from)
+			v.Set(from, append(all, *s))
+		}), l.sets(` AND q.label_key > $1`, "$2", `s.label_key, (SELECT q.labels OPEN LIMIT 1)`), from, most)
+	}
+}
+
+func loadDue(l *Load, v *Values[struct{}, bool]) {
+	l.Each(scan(Self[bool], func(is *bool) { v.Set(one, *is) }), `SELECT EXISTS (SELECT 1 FROM llm_tasks t`+l.Via("llm_tasks_delayed")+
+		` WHERE t.gate = 'delayed' AND t.run_at <= `+l.Dialect.Now+`)`, l.Now)
+}
+
+func loadHomes(l *Load, v *Values[string, *Home]) {
+	l.Each(scan(func(h *keyed[Home]) []any {
+		return append(append([]any{&h.key}, workerFields(&h.value.Worker)...), &h.value.Waiting)
+	}, func(h *keyed[Home]) { v.Set(h.key, &h.value) }),
+		`SELECT x.id, `+workerColumns+heldColumn+`, (SELECT count(*) FROM llm_tasks p WHERE p.preferred_worker = w.id AND p.preferred_until > `+l.Dialect.Now+`)
+			FROM contexts x JOIN workers w ON w.id = x.worker_id WHERE `+l.In("x.id", 2, "text"), l.Now, l.Array(v.Keys()))
+}
 
 // enqueue decides behind which gate a newly queued task waits and which worker it
 // prefers. before is its previous status, "" for a new task.
@@ -30,21 +136,17 @@ func (u *Unit) enqueue(t *Task, before bloom.TaskStatus) error {
 // worker that last held its context, if that has room. Tasks already reserved for the
 // worker count against its room, so other workers skip a bounded number of tasks.
 func (u *Unit) open(t *Task, gate bloom.Gate) error {
-	u.touch(t)
+	tasks.put(u, t.ID, t)
 	t.Gate, t.Preferred, t.Until = gate, nil, 0
 	if gate != bloom.GateOpen {
 		return nil
 	}
-	home, ok := u.rows.Homes[t.ContextID]
-	if !ok {
-		u.missing.Homes.Add(t.ContextID)
-		return errMissing
-	}
-	if home == nil {
-		return nil
+	home, err := homes.get(u, t.ContextID)
+	if err != nil || home == nil {
+		return err
 	}
 	w := home.Worker
-	if now, ok := u.workers[w.ID]; ok {
+	if now, ok := workers.seen(u, w.ID); ok {
 		w = *now
 	}
 	w.ActiveLeases = home.Worker.ActiveLeases + u.load[w.ID]
@@ -62,13 +164,13 @@ const firstOrdered = 16
 // orderedTasks returns the pending ordered tasks of a context, the earliest first. The
 // context is locked.
 func (u *Unit) orderedTasks(contextID string) ([]Place, error) {
-	read, ok := u.rows.Ordered[contextID]
-	if !ok {
-		return nil, u.require(contextID, func() { atLeast(&u.missing.Ordered, contextID, firstOrdered) })
+	read, err := ordered.getUpTo(u, contextID, firstOrdered)
+	if err != nil {
+		return nil, err
 	}
 	waiting := make([]Place, 0, len(read.Tasks))
 	for _, p := range read.Tasks {
-		if t, ok := u.tasks[p.ID]; ok {
+		if t, ok := tasks.seen(u, p.ID); ok {
 			if t.Status.Terminal() {
 				continue
 			}
@@ -77,8 +179,8 @@ func (u *Unit) orderedTasks(contextID string) ([]Place, error) {
 		waiting = append(waiting, p)
 	}
 	if read.Cut && len(waiting) < 2 {
-		atLeast(&u.missing.Ordered, contextID, 2*len(read.Tasks))
-		return nil, errMissing
+		ordered.wantUpTo(u.rows, contextID, 2*len(read.Tasks))
+		return nil, u.stop(lacksRows)
 	}
 	return waiting, nil
 }
@@ -93,7 +195,7 @@ func (u *Unit) blocked(t *Task) (bool, error) {
 		return true, nil
 	}
 	// Tasks created or requeued by this transaction were not read.
-	for _, o := range u.tasks {
+	for o := range tasks.changes(&u.c) {
 		if o.Policy.Ordered && o.ContextID == t.ContextID && o.Seq < t.Seq && !o.Status.Terminal() {
 			return true, nil
 		}
@@ -112,7 +214,7 @@ func (u *Unit) openNext(contextID string) error {
 	if len(waiting) > 0 {
 		next = waiting[0]
 	}
-	for _, o := range u.tasks {
+	for o := range tasks.changes(&u.c) {
 		if o.Policy.Ordered && o.ContextID == contextID && !o.Status.Terminal() && (next.ID == "" || o.Seq < next.Seq) {
 			next = Place{ID: o.ID, Seq: o.Seq}
 		}
@@ -168,7 +270,7 @@ func (s *Store) openDue(ctx context.Context) error {
 		return err
 	}
 	s.forEach(due, func(id string) error {
-		_, err := do(ctx, s, func(r *ReadSet) { r.Tasks.Add(id) }, func(u *Unit) (struct{}, error) {
+		_, err := do(ctx, s, func(r *Rows) { tasks.want(r, id) }, func(u *Unit) (struct{}, error) {
 			t, err := u.task(id)
 			if err != nil || t.Gate != bloom.GateDelayed || t.RunAt > u.Now {
 				return struct{}{}, err
@@ -205,7 +307,7 @@ func (s *Store) openOrdered(ctx context.Context) error {
 		}
 	}
 	s.forEach(closed, func(id string) error {
-		_, err := do(ctx, s, func(r *ReadSet) { r.Tasks.Add(id) }, func(u *Unit) (struct{}, error) { return struct{}{}, u.openFirst(id) })
+		_, err := do(ctx, s, func(r *Rows) { tasks.want(r, id) }, func(u *Unit) (struct{}, error) { return struct{}{}, u.openFirst(id) })
 		return err
 	}, notOrdered)
 	return nil

@@ -12,6 +12,58 @@ import (
 // Retention reads candidates on a read connection. The operation that removes them
 // locks and checks them again, and skips rows that are locked by others.
 
+var (
+	aged      = derived[string, *Aged]()     // tasks that may be removed; locked, skipping those that others have locked
+	agedAudit = derived[int64, *AgedAudit]() // audit entries that may be removed; locked likewise
+)
+
+// Aged is a task that may be old enough to remove.
+type Aged struct {
+	Seq, CreatedAt int64
+	ID, ContextID  string
+	State          bloom.TaskState // Status and UpdatedAt
+
+	// Only of locked tasks.
+	First, Last                         int64 // numbers of its first and last event; 0: it has none
+	Leases, Results, Artifacts, Content int64 // how many it has
+	Kept                                int64 // the last event that is in a transcript
+}
+
+// AgedAudit is an audit entry that may be old enough to remove.
+type AgedAudit struct {
+	Seq, At int64
+	Keep    bool // its task has not ended, it is the last of all, or it is not chained
+	Only    bool // it was not exported
+}
+
+const agedColumns = `t.seq, t.created_at, t.id, t.context_id, t.status, t.updated_at`
+
+func agedFields(e *Aged) []any {
+	return []any{&e.Seq, &e.CreatedAt, &e.ID, &e.ContextID, &e.State.Status, &e.State.UpdatedAt}
+}
+
+func loadAged(l *Load, v *Values[string, *Aged]) {
+	l.Pick(scan(func(e *Aged) []any {
+		return append(agedFields(e), &e.First, &e.Last, &e.Leases, &e.Results, &e.Artifacts, &e.Content, &e.Kept)
+	}, func(e *Aged) { v.Set(e.ID, e) }), `SELECT `+agedColumns+`,
+			coalesce((SELECT e.seq FROM task_events e WHERE e.task = t.seq ORDER BY e.seq LIMIT 1), 0),
+			coalesce((SELECT e.seq FROM task_events e WHERE e.task = t.seq ORDER BY e.seq DESC LIMIT 1), 0),
+			(SELECT count(*) FROM leases x WHERE x.task_id = t.id AND x.status <> 'active'),
+			(SELECT count(*) FROM llm_results x WHERE x.task_id = t.id),
+			(SELECT count(*) FROM runtime_artifacts x WHERE x.task_id = t.id),
+			(SELECT count(x.url) FROM runtime_artifacts x WHERE x.task_id = t.id),
+			coalesce((SELECT r.upto FROM run_transcripts r WHERE r.task = t.seq), 0) FROM llm_tasks t`,
+		"t.id", "uuid", IDs(v.Keys()), l.lock("t"))
+}
+
+func loadAgedAudit(l *Load, v *Values[int64, *AgedAudit]) {
+	l.Each(scan(func(e *AgedAudit) []any { return []any{&e.Seq, &e.At, &e.Keep, &e.Only} }, func(e *AgedAudit) { v.Set(e.Seq, e) }),
+		`SELECT a.seq, a.timestamp, a.seq = (SELECT max(seq) FROM audit_logs) OR a.seq > (SELECT seq FROM audit_head)
+			OR EXISTS (SELECT 1 FROM llm_tasks t WHERE t.id = `+l.TaskOf+` AND t.status IN ('queued','leased','running')),
+			a.seq > (SELECT exported FROM audit_export)
+		FROM audit_logs a WHERE `+l.In("a.seq", 1, "bigint")+l.lock("a"), l.Array(v.Keys()))
+}
+
 type oldBatch struct {
 	before int64 // Unix milliseconds
 	kept   bool  // only streams that are wholly in transcripts
@@ -90,9 +142,9 @@ func (s *Store) removeOld(ctx context.Context, f oldBatch, err error, action str
 }
 
 func (s *Store) removeBatch(ctx context.Context, f oldBatch, action string, remove func(*Unit, []*Aged) bloom.Removed) (bloom.Removed, error) {
-	reads := func(r *ReadSet) {
+	reads := func(r *Rows) {
 		for _, e := range f.old {
-			r.Old.Add(e.ID)
+			aged.want(r, e.ID)
 		}
 	}
 	return doUnbatched(ctx, s, reads, func(u *Unit) (did bloom.Removed, err error) {
@@ -104,6 +156,7 @@ func (s *Store) removeBatch(ctx context.Context, f oldBatch, action string, remo
 		}
 		switch {
 		case n == 0 && len(old) > 0: // the first has more events than fit in a batch
+			u.changed()
 			u.c.Removal.Events = map[int64]int64{old[0].Seq: old[0].First + room}
 			did.Events = room
 		case n > 0:
@@ -129,7 +182,7 @@ func (e *Aged) stream() int64 {
 // been requeued meanwhile.
 func (u *Unit) stillOld(f oldBatch) (old []*Aged) {
 	for _, e := range f.old {
-		if is := u.rows.Old[e.ID]; is != nil && lifecycle.Removable(is.State, f.before) && (!f.kept || is.Kept >= is.Last) {
+		if is, _ := aged.of(u.rows).Get(e.ID); is != nil && lifecycle.Removable(is.State, f.before) && (!f.kept || is.Kept >= is.Last) {
 			old = append(old, is)
 		}
 	}
@@ -192,10 +245,10 @@ func (s *Store) RemoveAudit(ctx context.Context, r bloom.RemoveRequest) (bloom.R
 	if err := s.sealTo(ctx, old[len(old)-1]); err != nil {
 		return did, err
 	}
-	return doUnbatched(ctx, s, func(r *ReadSet) { r.OldAudit.Add(old...) }, func(u *Unit) (bloom.Removed, error) {
+	return doUnbatched(ctx, s, func(rows *Rows) { agedAudit.want(rows, old...) }, func(u *Unit) (bloom.Removed, error) {
 		did := did
 		for _, seq := range old {
-			if e := u.rows.OldAudit[seq]; e != nil && e.At < before && !e.Keep && !(r.Exported && e.Only) {
+			if e, _ := agedAudit.of(u.rows).Get(seq); e != nil && e.At < before && !e.Keep && !(r.Exported && e.Only) {
 				u.c.Removal.Audit = append(u.c.Removal.Audit, seq)
 				did.Audit, did.UpTo = did.Audit+1, max(did.UpTo, seq)
 			}
@@ -210,8 +263,8 @@ func (s *Store) ForgetContent(ctx context.Context, seqs []int64) error {
 	if len(seqs) == 0 {
 		return nil
 	}
-	_, err := do(ctx, s, func(*ReadSet) {}, func(u *Unit) (struct{}, error) {
-		u.dirty = true
+	_, err := do(ctx, s, func(*Rows) {}, func(u *Unit) (struct{}, error) {
+		u.changed()
 		u.c.Removal.Contents = append(u.c.Removal.Contents, seqs...)
 		return struct{}{}, nil
 	})

@@ -2,11 +2,17 @@ package store
 
 import (
 	"context"
-	"errors"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
+
+// AgedContext is a context that may have been unused for long. Only its id,
+// LastUsedAt, UpdatedAt and Unfinished are set.
+type AgedContext struct {
+	Seq int64
+	bloom.Context
+}
 
 // RemoveContexts forgets contexts that have not been used for long, by their newest
 // task, the longest unused first.
@@ -47,18 +53,18 @@ func (s *Store) forgetOld(ctx context.Context, old []string, before int64) (did 
 	if len(old) == 0 {
 		return did, nil
 	}
-	reads := func(r *ReadSet) {
-		r.Contexts.Add(old...)
-		r.Transcripts.Add(old...)
+	reads := func(r *Rows) {
+		contextRows.want(r, old...)
+		transcripts.want(r, old...)
 	}
 	did, err = doUnbatched(ctx, s, reads, func(u *Unit) (did bloom.Removed, err error) {
 		for _, id := range old {
-			x := u.rows.Contexts[id]
+			x, _ := contextRows.of(u.rows).Get(id)
 			if x == nil || !lifecycle.Forgettable(*x, before) {
 				continue // it was used, forgotten or locked meanwhile
 			}
 			contents, err := u.forget(id, bloom.ActorRetention)
-			if errors.Is(err, errBusy) {
+			if u.locked(err) {
 				continue
 			}
 			if err != nil {
@@ -107,8 +113,8 @@ func (s *Store) RemoveForgotten(ctx context.Context, r bloom.RemoveRequest) (did
 	if did.More = len(old) == r.Batch(); len(old) == 0 {
 		return did, nil
 	}
-	_, err = do(ctx, s, func(*ReadSet) {}, func(u *Unit) (struct{}, error) {
-		u.dirty = true
+	_, err = do(ctx, s, func(*Rows) {}, func(u *Unit) (struct{}, error) {
+		u.changed()
 		u.c.Removal.Forgotten = append(u.c.Removal.Forgotten, old...)
 		return struct{}{}, nil
 	})

@@ -68,7 +68,7 @@ func (s *Store) KeepSeries(ctx context.Context) error {
 	if err != nil {
 		return s.explain(err)
 	}
-	_, err = do(ctx, s, func(*ReadSet) {}, func(u *Unit) (struct{}, error) {
+	_, err = do(ctx, s, func(*Rows) {}, func(u *Unit) (struct{}, error) {
 		tasks := stats.Tasks.ByStatus
 		g := &Gauge{Queued: tasks[bloom.TaskQueued], Running: tasks[bloom.TaskLeased] + tasks[bloom.TaskRunning]}
 		if since > 0 {
@@ -78,7 +78,8 @@ func (s *Store) KeepSeries(ctx context.Context) error {
 		g.Fold = u.Now - bloom.SeriesMinutes.Milliseconds()
 		g.Fold -= g.Fold % time.Hour.Milliseconds()
 		g.Drop = u.Now - bloom.SeriesHours.Milliseconds()
-		u.dirty, u.c.Gauge = true, g
+		u.changed()
+		u.c.Gauge = g
 		return struct{}{}, nil
 	})
 	return err

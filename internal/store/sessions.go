@@ -9,47 +9,34 @@ import (
 
 var errNoSession = bloom.NotFound("Session")
 
+var sessions = table("sessions", "id text, name text, role text, key_id text, created_at bigint, last_used_at bigint, expires_at bigint, address text, "+
+	"user_agent text, turn bigint, turned_at bigint", "",
+	func(v []any, id string, s *bloom.StoredSession) []any {
+		return append(v, id, s.Name, string(s.Role), s.KeyID, s.CreatedAt, s.LastUsedAt, s.ExpiresAt, s.Address, s.Agent, s.Turn, s.TurnedAt)
+	}, nil)
+
+const sessionColumns = `x.id, x.name, x.role, x.key_id, x.created_at, x.last_used_at, x.expires_at, x.address, x.user_agent, x.turn, x.turned_at`
+
+func sessionFields(s *bloom.StoredSession) []any {
+	return []any{&s.ID, &s.Name, &s.Role, &s.KeyID, &s.CreatedAt, &s.LastUsedAt, &s.ExpiresAt, &s.Address, &s.Agent, &s.Turn, &s.TurnedAt}
+}
+
+func loadSessions(l *Load, v *Values[string, *bloom.StoredSession]) {
+	pickRows(l, v, "x", sessionColumns, sessionFields, func(s *bloom.StoredSession) string { return s.ID })
+}
+
 // session returns a locked session that has not expired.
 func (u *Unit) session(id string) (*bloom.StoredSession, error) {
-	if x, ok := u.access.sessions[id]; ok {
-		if x == nil {
-			return nil, errNoSession
-		}
-		return x, nil
+	x, err := sessions.get(u, id)
+	if err == nil && (x == nil || x.ExpiresAt <= u.Now) {
+		err = errNoSession
 	}
-	was, ok := u.rows.Sessions[id]
-	switch {
-	case !ok:
-		return nil, u.require(id, func() { u.missing.Sessions.Add(id) })
-	case was == nil || was.ExpiresAt <= u.Now:
-		return nil, errNoSession
-	}
-	x := new(bloom.StoredSession)
-	*x = *was
-	u.putSession(id, x)
-	return x, nil
-}
-
-func (u *Unit) putSession(id string, x *bloom.StoredSession) {
-	if u.access.sessions == nil {
-		u.access.sessions = map[string]*bloom.StoredSession{}
-	}
-	u.access.sessions[id] = x
-}
-
-// saveSession adds a session to the changes.
-func (u *Unit) saveSession(x *bloom.StoredSession) {
-	u.dirty = true
-	u.putSession(x.ID, x)
-	if _, ok := u.access.saved[x.ID]; !ok {
-		u.access.saved.Add(x.ID)
-		u.c.Sessions = append(u.c.Sessions, x)
-	}
+	return x, err
 }
 
 // CreateSession stores a session and removes those that have expired.
 func (s *Store) CreateSession(ctx context.Context, is bloom.BrowserSession, life time.Duration, actor string) (bloom.StoredSession, error) {
-	return do(ctx, s, func(r *ReadSet) { r.Sessions.Add(is.ID) }, func(u *Unit) (bloom.StoredSession, error) {
+	return do(ctx, s, func(r *Rows) { sessions.want(r, is.ID) }, func(u *Unit) (bloom.StoredSession, error) {
 		if was, err := u.session(is.ID); err == nil || !isNotFound(err) {
 			if err != nil {
 				return bloom.StoredSession{}, err
@@ -58,7 +45,7 @@ func (s *Store) CreateSession(ctx context.Context, is bloom.BrowserSession, life
 		}
 		x := &bloom.StoredSession{BrowserSession: is, Turn: 1, TurnedAt: u.Now}
 		x.CreatedAt, x.LastUsedAt, x.ExpiresAt = u.Now, u.Now, u.Now+life.Milliseconds()
-		u.saveSession(x)
+		sessions.put(u, x.ID, x)
 		u.c.Removal.SessionsBefore = u.Now
 		u.audit(bloom.ActionLogin, bloom.EntitySession, x.ID, actor, "Signed in as "+string(x.Role), bloom.MustJSON(map[string]any{
 			"role": x.Role, "key_id": x.KeyID, "user_agent": x.Agent}))
@@ -69,14 +56,14 @@ func (s *Store) CreateSession(ctx context.Context, is bloom.BrowserSession, life
 // RenewSession moves a session to its next turn and extends its life. A session that
 // is no longer at turn is returned unchanged.
 func (s *Store) RenewSession(ctx context.Context, id string, turn int64, life time.Duration) (bloom.StoredSession, error) {
-	return do(ctx, s, func(r *ReadSet) { r.Sessions.Add(id) }, func(u *Unit) (bloom.StoredSession, error) {
+	return do(ctx, s, func(r *Rows) { sessions.want(r, id) }, func(u *Unit) (bloom.StoredSession, error) {
 		x, err := u.session(id)
 		if err != nil {
 			return bloom.StoredSession{}, err
 		}
 		if x.Turn == turn {
 			x.Turn, x.TurnedAt, x.LastUsedAt, x.ExpiresAt = turn+1, u.Now, u.Now, u.Now+life.Milliseconds()
-			u.saveSession(x)
+			sessions.put(u, x.ID, x)
 			u.notify = append(u.notify, bloom.Change{Kind: bloom.ChangeAccess})
 		}
 		return *x, nil
@@ -85,13 +72,12 @@ func (s *Store) RenewSession(ctx context.Context, id string, turn int64, life ti
 
 // EndSession removes a session.
 func (s *Store) EndSession(ctx context.Context, id, actor string) error {
-	_, err := do(ctx, s, func(r *ReadSet) { r.Sessions.Add(id) }, func(u *Unit) (struct{}, error) {
+	_, err := do(ctx, s, func(r *Rows) { sessions.want(r, id) }, func(u *Unit) (struct{}, error) {
 		x, err := u.session(id)
 		if err != nil {
 			return struct{}{}, err
 		}
-		u.putSession(id, nil)
-		u.c.Removal.Sessions = append(u.c.Removal.Sessions, id)
+		sessions.put(u, id, nil)
 		u.notify = append(u.notify, bloom.Change{Kind: bloom.ChangeAccess})
 		u.audit(bloom.ActionSessionEnded, bloom.EntitySession, id, actor, "Session of "+x.Name, bloom.MustJSON(map[string]any{"name": x.Name, "key_id": x.KeyID}))
 		return struct{}{}, nil

@@ -157,7 +157,7 @@ func all[T any](ctx context.Context, r *Reads, fields func(*T) []any, query stri
 	return Read(ctx, r.Source, func(c Conn) ([]T, error) { return Collect(ctx, c, fields, query, args...) })
 }
 
-// one is One on a connection of r.
-func one[T any](ctx context.Context, r *Reads, fields func(*T) []any, missing error, query string, args ...any) (T, error) {
+// single is One on a connection of r.
+func single[T any](ctx context.Context, r *Reads, fields func(*T) []any, missing error, query string, args ...any) (T, error) {
 	return Read(ctx, r.Source, func(c Conn) (T, error) { return One(ctx, c, fields, missing, query, args...) })
 }

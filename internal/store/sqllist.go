@@ -31,7 +31,7 @@ type listing[T any] struct {
 }
 
 // entry is an item and its number.
-type entry[T any] struct {
+type listEntry[T any] struct {
 	seq  int64
 	item T
 }
@@ -72,8 +72,8 @@ func (l *listing[T]) where() string {
 	return l.by + " AND " + l.as + ".seq < $1"
 }
 
-func (l *listing[T]) query(ctx context.Context, c Conn, conditions string, tail string, args ...any) ([]entry[T], error) {
-	return Collect(ctx, c, func(e *entry[T]) []any { return append([]any{&e.seq}, l.fields(&e.item)...) },
+func (l *listing[T]) query(ctx context.Context, c Conn, conditions string, tail string, args ...any) ([]listEntry[T], error) {
+	return Collect(ctx, c, func(e *listEntry[T]) []any { return append([]any{&e.seq}, l.fields(&e.item)...) },
 		fmt.Sprintf(`SELECT %s.seq, %s FROM %s %[1]s WHERE %[4]s%s%s%s`, l.as, l.columns, l.from, l.where(), conditions, l.filter, tail),
 		slices.Concat(l.Replan, args)...)
 }

@@ -24,12 +24,12 @@ func cut(column string, n int) string { return fmt.Sprintf("substr(%s, 1, %d)", 
 
 // Tasks lists tasks, the newest first.
 func (r *Reads) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Task, next bloom.Cursor, err error) {
-	columns := r.WholeColumns()
+	columns := r.wholeColumns()
 	if n := q.TextWindow(); q.TextBytes > 0 {
 		columns = r.TaskColumns() + fmt.Sprintf(`, CASE WHEN length(%s) <= %d THEN t.context_hints ELSE 'null' END, `, fmt.Sprintf(r.ListText, "t.context_hints"), n) +
 			cut("t.prompt", n)
 	}
-	l := &listing[Task]{from: "llm_tasks", as: "t", columns: columns, fields: WholeFields}
+	l := &listing[Task]{from: "llm_tasks", as: "t", columns: columns, fields: wholeFields}
 	l.also(fmt.Sprintf(r.ShortID, "t.id"), q.ShortID)
 	l.also("t.context_id", q.ContextID)
 	l.also("t.worker_id", q.WorkerID)

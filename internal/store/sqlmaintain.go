@@ -54,7 +54,7 @@ func (r *Reads) OldAudit(ctx context.Context, after int64, limit int) ([]AgedAud
 
 // DueTranscripts lists tasks with events that are in no transcript.
 func (r *Reads) DueTranscripts(ctx context.Context, after int64, limit int) (ids []string, next int64, err error) {
-	due, err := all(ctx, r, func(e *entry[string]) []any { return []any{&e.seq, &e.item} },
+	due, err := all(ctx, r, func(e *listEntry[string]) []any { return []any{&e.seq, &e.item} },
 		`SELECT t.seq, t.id FROM run_transcripts d JOIN llm_tasks t ON t.seq = d.task WHERE `+r.True("d.due")+` AND d.task > $1
 			ORDER BY d.task LIMIT CAST($2 AS BIGINT)`, after, limit)
 	ids, next = []string{}, after
@@ -112,7 +112,7 @@ func (r *Reads) Unfilled(ctx context.Context, limit int) (below int64, ids []str
 
 // WaitingContent counts artifacts and contexts with content that is to be moved.
 func (r *Reads) WaitingContent(ctx context.Context) (int64, error) {
-	n, err := one(ctx, r, Self[int64], nil, `SELECT (SELECT count(*) FROM (SELECT 1 FROM runtime_artifacts`+r.Via("runtime_artifacts_displaced")+
+	n, err := single(ctx, r, Self[int64], nil, `SELECT (SELECT count(*) FROM (SELECT 1 FROM runtime_artifacts`+r.Via("runtime_artifacts_displaced")+
 		` WHERE `+r.True("displaced")+` AND seq > 0 LIMIT CAST($1 AS BIGINT)) q) +
 		(SELECT count(*) FROM (SELECT 1 FROM transcripts x`+r.Via("transcripts_local")+` WHERE x.context_id > '' AND `+r.LocalParts+` LIMIT CAST($1 AS BIGINT)) q)`, bloom.MaxWaiting)
 	return min(n, bloom.MaxWaiting), err
@@ -120,7 +120,7 @@ func (r *Reads) WaitingContent(ctx context.Context) (int64, error) {
 
 // QueuedBy counts an actor's queued tasks.
 func (r *Reads) QueuedBy(ctx context.Context, actor string, most int64) (int64, error) {
-	return one(ctx, r, Self[int64], nil, `SELECT count(*) FROM (SELECT 1 FROM llm_tasks`+r.Via("llm_tasks_created_by")+
+	return single(ctx, r, Self[int64], nil, `SELECT count(*) FROM (SELECT 1 FROM llm_tasks`+r.Via("llm_tasks_created_by")+
 		` WHERE created_by = $1 AND gate IS NOT NULL LIMIT CAST($2 AS BIGINT)) q`, actor, most)
 }
 
@@ -138,6 +138,6 @@ func (r *Reads) HeldBack(ctx context.Context, gate bloom.Gate, most int) (bloom.
 		head = `SELECT ` + r.Greatest + `(t.created_at, t.updated_at) AS created_at, t.run_at FROM llm_tasks t` + r.Via("llm_tasks_ordered") +
 			` WHERE ` + r.pending("t") + ` AND t.gate = 'ordered' ORDER BY t.context_id, t.seq`
 	}
-	return one(ctx, r, func(h *bloom.HeldBack) []any { return []any{&h.Tasks, &h.Since, &h.Until} }, nil,
+	return single(ctx, r, func(h *bloom.HeldBack) []any { return []any{&h.Tasks, &h.Since, &h.Until} }, nil,
 		`SELECT count(*), coalesce(min(created_at), 0), coalesce(min(run_at), 0) FROM (`+head+` LIMIT CAST($1 AS BIGINT)) q`, most)
 }

@@ -32,7 +32,7 @@ func (r *Reads) Task(ctx context.Context, id string) (bloom.Task, error) {
 	if !isID(id) {
 		return bloom.Task{}, bloom.ErrTaskNotFound
 	}
-	t, err := one(ctx, r, WholeFields, bloom.ErrTaskNotFound, `SELECT `+r.WholeColumns()+` FROM llm_tasks t WHERE t.id = $1`, id)
+	t, err := single(ctx, r, wholeFields, bloom.ErrTaskNotFound, `SELECT `+r.wholeColumns()+` FROM llm_tasks t WHERE t.id = $1`, id)
 	if err != nil {
 		return bloom.Task{}, err
 	}
@@ -91,7 +91,7 @@ func (r *Reads) QueuePlace(ctx context.Context, id string) (bloom.QueuePlace, er
 	if !isID(id) {
 		return bloom.QueuePlace{}, bloom.ErrTaskNotFound
 	}
-	return one(ctx, r, func(p *bloom.QueuePlace) []any { return []any{&p.Before, &p.Preferred, &p.Until, &p.Gate} }, bloom.ErrTaskNotFound,
+	return single(ctx, r, func(p *bloom.QueuePlace) []any { return []any{&p.Before, &p.Preferred, &p.Until, &p.Gate} }, bloom.ErrTaskNotFound,
 		`SELECT coalesce((SELECT CAST(o.id AS TEXT) FROM llm_tasks o WHERE t.ordered AND o.context_id = t.context_id AND o.seq < t.seq
 				AND `+r.pending("o")+` ORDER BY o.seq LIMIT 1), ''),
 			coalesce(t.preferred_worker, ''), t.preferred_until, coalesce(t.gate, '') FROM llm_tasks t WHERE t.id = $1`, id)
@@ -140,7 +140,7 @@ func (r *Reads) Lease(ctx context.Context, taskID, leaseID string) (bloom.Lease,
 	if !isID(taskID) || !isID(leaseID) {
 		return bloom.Lease{}, bloom.ErrLeaseLost
 	}
-	return one(ctx, r, leaseFields, bloom.ErrLeaseLost, `SELECT `+leaseColumns+` FROM leases l WHERE l.id = $1 AND l.task_id = $2`, leaseID, taskID)
+	return single(ctx, r, leaseFields, bloom.ErrLeaseLost, `SELECT `+leaseColumns+` FROM leases l WHERE l.id = $1 AND l.task_id = $2`, leaseID, taskID)
 }
 
 // selectStats sums the counters' rows, and looks at the active leases and the workers, which are few.
@@ -155,7 +155,7 @@ func (r *Reads) Stats(ctx context.Context) (bloom.Stats, error) {
 		used            bloom.Usage
 		workers, online int64
 	}
-	got, err := one(ctx, r, func(s *row) []any {
+	got, err := single(ctx, r, func(s *row) []any {
 		fields := make([]any, 0, len(s.n)+6)
 		for i := range s.n {
 			fields = append(fields, &s.n[i])
@@ -218,7 +218,7 @@ func (r *Reads) ControlDrained(ctx context.Context) ([]string, error) {
 
 // WorkerLogs reads a worker's last log lines.
 func (r *Reads) WorkerLogs(ctx context.Context, id string) (bloom.WorkerLogs, error) {
-	return one(ctx, r, func(l *bloom.WorkerLogs) []any { return []any{&l.WorkerID, &l.UpdatedAt, &object{&l.Lines}} }, bloom.ErrWorkerNotFound,
+	return single(ctx, r, func(l *bloom.WorkerLogs) []any { return []any{&l.WorkerID, &l.UpdatedAt, &object{&l.Lines}} }, bloom.ErrWorkerNotFound,
 		`SELECT w.id, coalesce(l.updated_at, 0), coalesce(l.lines, '[]') FROM workers w
 			LEFT JOIN worker_logs l ON l.worker_id = w.id WHERE w.id = $1 AND NOT w.removed`, bloom.CleanText(id))
 }
@@ -229,7 +229,7 @@ func (r *Reads) Artifact(ctx context.Context, id string) (bloom.Artifact, error)
 	if !isID(id) {
 		return bloom.Artifact{}, missing
 	}
-	return one(ctx, r, artifactFields, missing, `SELECT `+artifactColumns+` FROM runtime_artifacts a WHERE a.id = $1`, id)
+	return single(ctx, r, artifactFields, missing, `SELECT `+artifactColumns+` FROM runtime_artifacts a WHERE a.id = $1`, id)
 }
 
 // Settings reads all settings.
@@ -247,7 +247,7 @@ func (r *Reads) Settings(ctx context.Context) (map[string]string, error) {
 
 // Context reads one context.
 func (r *Reads) Context(ctx context.Context, id string) (bloom.Context, error) {
-	x, err := one(ctx, r, contextFields, bloom.ErrContextNotFound, `SELECT `+contextColumns+` FROM contexts x WHERE x.id = $1`, id)
+	x, err := single(ctx, r, contextFields, bloom.ErrContextNotFound, `SELECT `+contextColumns+` FROM contexts x WHERE x.id = $1`, id)
 	if err != nil {
 		return bloom.Context{}, err
 	}
@@ -281,12 +281,12 @@ func (r *Reads) Key(ctx context.Context, id string) (bloom.StoredKey, error) {
 	if id != bloom.CleanText(id) {
 		return bloom.StoredKey{}, missing
 	}
-	return one(ctx, r, keyFields, missing, `SELECT `+keyColumns+` FROM api_keys x WHERE x.id = $1`, id)
+	return single(ctx, r, keyFields, missing, `SELECT `+keyColumns+` FROM api_keys x WHERE x.id = $1`, id)
 }
 
 // AnyKey reports whether a key was ever created.
 func (r *Reads) AnyKey(ctx context.Context) (bool, error) {
-	return one(ctx, r, Self[bool], nil, `SELECT EXISTS (SELECT 1 FROM api_keys)`)
+	return single(ctx, r, Self[bool], nil, `SELECT EXISTS (SELECT 1 FROM api_keys)`)
 }
 
 // Session reads one session.
@@ -295,5 +295,5 @@ func (r *Reads) Session(ctx context.Context, id string) (bloom.StoredSession, er
 	if id != bloom.CleanText(id) {
 		return bloom.StoredSession{}, missing
 	}
-	return one(ctx, r, sessionFields, missing, `SELECT `+sessionColumns+` FROM sessions x WHERE x.id = $1`, id)
+	return single(ctx, r, sessionFields, missing, `SELECT `+sessionColumns+` FROM sessions x WHERE x.id = $1`, id)
 }

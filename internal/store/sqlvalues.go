@@ -34,7 +34,10 @@ type globs []string
 
 // Scan implements sql.Scanner.
 func (g *globs) Scan(src any) error {
-	*g = Globs(text(src))
+	*g = nil
+	if all := text(src); all != "" && all != "[]" {
+		*g = schema.ParseList(all)
+	}
 	return nil
 }
 

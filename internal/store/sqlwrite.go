@@ -1,10 +1,7 @@
 package store
 
 import (
-	"maps"
 	"slices"
-
-	"github.com/bloom-runtime/bloom"
 )
 
 // Statement is a write.
@@ -23,19 +20,7 @@ func (d *Dialect) Rest(c *Changes) (s []Statement) {
 	if c.Head != nil {
 		add(`UPDATE audit_head SET seq = $1, hash = $2`, c.Head.Seq, Unhex(c.Head.Hash))
 	}
-	for _, key := range slices.Sorted(maps.Keys(c.Settings)) {
-		if v := c.Settings[key]; v == "" {
-			add(`DELETE FROM runtime_settings WHERE key = $1`, key)
-		} else {
-			add(`INSERT INTO runtime_settings (key, value, updated_at) VALUES ($1, $2, $3)
-				ON CONFLICT (key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at`, key, v, c.Now)
-		}
-	}
-	for _, l := range c.Logs {
-		add(`INSERT INTO worker_logs (worker_id, updated_at, lines) VALUES ($1, $2, $3)
-			ON CONFLICT (worker_id) DO UPDATE SET updated_at = excluded.updated_at, lines = excluded.lines`, l.WorkerID, l.UpdatedAt, string(bloom.MustJSON(l.Lines)))
-	}
-	for _, w := range c.Workers {
+	for w := range workers.changes(c) {
 		if w.Removed {
 			add(`DELETE FROM worker_logs WHERE worker_id = $1`, w.ID)
 		}
@@ -61,21 +46,9 @@ func (d *Dialect) search(c *Changes, add func(string, ...any)) {
 	}
 }
 
-// contexts writes transcripts, forgotten contexts and removed content, but not the
+// contexts writes forgotten contexts and removed content, but not the
 // increments of contexts.
 func (d *Dialect) contexts(c *Changes, add func(string, ...any)) {
-	for id, x := range c.Transcripts {
-		if x == nil {
-			add(`DELETE FROM transcripts WHERE context_id = $1`, id)
-			continue
-		}
-		insert := `INSERT INTO transcripts (context_id, folder, updated_at, size, session_id, sha256, parts, workspace, workspace_size) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
-		if _, isNew := c.NewTranscripts[id]; !isNew {
-			insert += ` ON CONFLICT (context_id) DO UPDATE SET updated_at = excluded.updated_at, size = excluded.size, session_id = excluded.session_id,
-				sha256 = excluded.sha256, parts = excluded.parts, workspace = excluded.workspace, workspace_size = excluded.workspace_size`
-		}
-		add(insert, id, bloom.TranscriptFolder(id), c.Now, x.Size, x.SessionID, x.SHA256, string(bloom.MustJSON(x.Parts)), x.Workspace.Text(), x.Workspace.Bytes())
-	}
 	for _, id := range c.Forgotten {
 		add(`DELETE FROM contexts WHERE id = $1`, id)
 	}
@@ -127,9 +100,6 @@ func (d *Dialect) remove(c *Changes, add func(string, ...any)) {
 	}
 	numbers(`DELETE FROM removed_contents`, "seq", r.Contents)
 	numbers(`DELETE FROM forgotten_contexts`, "seq", r.Forgotten)
-	if len(r.Sessions) > 0 {
-		add(`DELETE FROM sessions WHERE `+d.In("id", 1, "text"), d.Array(r.Sessions))
-	}
 	if len(r.SessionsOf) > 0 {
 		add(`DELETE FROM sessions WHERE `+d.In("key_id", 1, "text"), d.Array(r.SessionsOf))
 	}

@@ -82,7 +82,7 @@ func (s *Store) Ping(ctx context.Context) error {
 
 // Time returns the database's time in Unix milliseconds, as a transaction sees it.
 func (s *Store) Time(ctx context.Context) (int64, error) {
-	return do(ctx, s, func(*ReadSet) {}, func(u *Unit) (int64, error) { return u.Now, nil })
+	return do(ctx, s, func(*Rows) {}, func(u *Unit) (int64, error) { return u.Now, nil })
 }
 
 // QueuePlace returns what, apart from the workers, decides when a queued task starts.

@@ -3,11 +3,192 @@ package store
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/schema"
 )
+
+// Task is a task with its row's other columns. Only a new task and one in views have
+// their prompt and hints.
+type Task struct {
+	bloom.Task
+	Seq       int64      // its number; numbers grow with creation
+	Gate      bloom.Gate // "" unless queued
+	Preferred *string    // the worker that it is reserved for
+	Until     int64      // of Preferred, Unix milliseconds
+	LastEvent int64      // the number of its last event
+
+	// Only of a new task.
+	Scope    *string // of its idempotency key
+	BodyHash string
+	Actor    string // who created it
+
+	fresh bool // it is new
+}
+
+// Text is a task's long texts.
+type Text struct {
+	Prompt string
+	Hints  []string
+}
+
+// Key is an idempotency key.
+type Key struct{ Scope, Key string }
+
+// Keyed is the task that first used an idempotency key.
+type Keyed struct{ TaskID, BodyHash string }
+
+// EventKey identifies a worker's event under its task's current lease.
+type EventKey struct {
+	TaskID string
+	Seq    int64
+}
+
+var (
+	tasks = table("llm_tasks", "seq bigint, status text, gate text, updated_at bigint, lease_id uuid, worker_id text, attempts int, run_at bigint, "+
+		"error_class text, cancel_requested bool, epoch bigint, preferred_worker text, preferred_until bigint, last_event bigint",
+		"id uuid, max_attempts int, ordered bool, priority int, label_key text, context_id text, agent_slug text, created_at bigint, desired_format text, "+
+			"timeout_sec int, budget bigint, labels jsonb, idempotency_scope text, idempotency_key text, body_hash text, context_hints jsonb, prompt text, "+
+			"created_by text, workspace text, artifact_globs jsonb, request_id text",
+		func(v []any, _ string, k *Task) []any {
+			return append(v, k.Seq, string(k.Status), gateValue(k.Gate), k.UpdatedAt, k.LeaseID, k.WorkerID, k.Attempts, k.RunAt,
+				k.ErrorClass, k.CancelRequested, k.Epoch, k.Preferred, k.Until, k.LastEvent)
+		}, func(v []any, id string, k *Task) []any {
+			return append(v, id, k.MaxAttempts, k.Policy.Ordered, k.Priority, schema.LabelKey(k.Labels), k.ContextID, k.AgentSlug, k.CreatedAt, string(k.DesiredFormat),
+				k.Policy.TimeoutSec, k.Policy.Budget, schema.ListJSON(k.Labels), k.Scope, k.IdempotencyKey, k.BodyHash, schema.ListJSON(k.ContextHints), k.Prompt,
+				k.Actor, string(k.Policy.Workspace), schema.ListJSON(k.Policy.Artifacts), k.RequestID)
+		}).lockedBy("id", "uuid")
+	views      = derived[string, *Task]()     // tasks by id, with their texts; not locked
+	texts      = derived[string, Text]()      // which never change
+	numbers    = derived[struct{}, []int64]() // for new tasks
+	idempotent = derived[Key, *Keyed]()       // first uses of idempotency keys
+	repeats    = derived[EventKey, bool]()    // workers' events that are stored already
+)
+
+// gateValue returns the column's value, NULL for a task that is not queued.
+func gateValue(g bloom.Gate) any {
+	if g == "" {
+		return nil
+	}
+	return string(g)
+}
+
+// TaskColumns are a task's columns without its texts, which may be long.
+func (d *Dialect) TaskColumns() string {
+	return `t.seq, t.id, t.status, coalesce(t.gate, ''), t.updated_at, t.lease_id, t.worker_id, t.attempts, t.max_attempts,
+	t.run_at, t.error_class, t.cancel_requested, t.epoch, t.ordered, t.context_id, t.preferred_worker,
+	t.preferred_until, ` + d.LastEvent + `, t.priority, t.agent_slug, t.created_at, t.desired_format, t.timeout_sec, t.budget,
+	t.labels, t.idempotency_key, t.workspace, t.artifact_globs, t.request_id`
+}
+
+func taskFields(t *Task) []any {
+	return []any{
+		&t.Seq, &t.ID, &t.Status, &t.Gate, &t.UpdatedAt, &t.LeaseID, &t.WorkerID, &t.Attempts, &t.MaxAttempts,
+		&t.RunAt, &t.ErrorClass, &t.CancelRequested, &t.Epoch, &t.Policy.Ordered, &t.ContextID, &t.Preferred,
+		&t.Until, &t.LastEvent, &t.Priority, &t.AgentSlug, &t.CreatedAt, &t.DesiredFormat, &t.Policy.TimeoutSec, &t.Policy.Budget,
+		(*List)(&t.Labels), &t.IdempotencyKey, &t.Policy.Workspace, (*globs)(&t.Policy.Artifacts), &t.RequestID,
+	}
+}
+
+// wholeColumns are TaskColumns and the texts.
+func (d *Dialect) wholeColumns() string { return d.TaskColumns() + `, t.context_hints, t.prompt` }
+
+func wholeFields(t *Task) []any { return append(taskFields(t), (*List)(&t.ContextHints), &t.Prompt) }
+
+// loadTasks reads a task whose text is wanted together with it. If it turns out to be
+// locked by others, its text is asked for again.
+func loadTasks(l *Load, v *Values[string, *Task]) {
+	var states, whole []string
+	read := texts.of(l.Rows)
+	for id := range v.Want {
+		if _, text := read.Want[id]; text {
+			whole = append(whole, id)
+			delete(read.Want, id)
+		} else {
+			states = append(states, id)
+		}
+	}
+	l.Pick(scan(taskFields, func(t *Task) { v.Set(t.ID, t) }), `SELECT `+l.TaskColumns()+` FROM llm_tasks t`, "t.id", "uuid", IDs(states), l.lock("t"))
+	l.Pick(scan(wholeFields, func(t *Task) {
+		v.Set(t.ID, t)
+		read.Set(t.ID, Text{Prompt: t.Prompt, Hints: t.ContextHints})
+	}), `SELECT `+l.wholeColumns()+` FROM llm_tasks t`, "t.id", "uuid", IDs(whole), l.lock("t"))
+}
+
+func loadViews(l *Load, v *Values[string, *Task]) {
+	l.Pick(scan(wholeFields, func(t *Task) { v.Set(t.ID, t) }), `SELECT `+l.wholeColumns()+` FROM llm_tasks t`, "t.id", "uuid", IDs(v.Keys()), "")
+}
+
+func loadTexts(l *Load, v *Values[string, Text]) {
+	l.Pick(scan(func(t *keyed[Text]) []any { return []any{&t.key, &t.value.Prompt, (*List)(&t.value.Hints)} },
+		func(t *keyed[Text]) { v.Set(t.key, t.value) }), `SELECT t.id, t.prompt, t.context_hints FROM llm_tasks t`, "t.id", "uuid", IDs(v.Keys()), "")
+}
+
+func loadIdempotent(l *Load, v *Values[Key, *Keyed]) {
+	type first struct {
+		Key
+		Keyed
+	}
+	keys := v.Keys()
+	l.Each(scan(func(f *first) []any { return []any{&f.Scope, &f.Key.Key, &f.TaskID, &f.BodyHash} }, func(f *first) { v.Set(f.Key, &f.Keyed) }),
+		`SELECT k.scope, k.key, t.id, t.body_hash FROM `+l.Table("scope text", "key text")+`
+			JOIN llm_tasks t ON t.idempotency_scope = k.scope AND t.idempotency_key = k.key`,
+		l.Columns(Column(keys, func(k Key) string { return k.Scope }), Column(keys, func(k Key) string { return k.Key }))...)
+}
+
+func loadRepeats(l *Load, v *Values[EventKey, bool]) {
+	keys := slices.DeleteFunc(v.Keys(), func(k EventKey) bool { return !isID(k.TaskID) })
+	if len(keys) == 0 {
+		return
+	}
+	l.Each(scan(func(k *EventKey) []any { return []any{&k.TaskID, &k.Seq} }, func(k *EventKey) { v.Set(*k, true) }),
+		`SELECT t.id, e.worker_seq FROM `+l.Table("task uuid", "seq bigint")+` JOIN llm_tasks t ON t.id = k.task
+			JOIN task_events e ON e.task = t.seq AND e.epoch = t.epoch AND e.worker_seq = k.seq`,
+		l.Columns(Column(keys, func(k EventKey) string { return k.TaskID }), Column(keys, func(k EventKey) int64 { return k.Seq }))...)
+}
+
+var eventLayout = layout("task_events", "task bigint, seq bigint, at bigint, epoch bigint, worker_seq bigint, type text, data text", Insert)
+
+func eventValues(v []any, e Event) []any {
+	return append(v, e.Task, e.Seq, e.At, e.Epoch, e.WorkerSeq, e.Type, string(e.Data))
+}
+
+// task returns a locked task.
+func (u *Unit) task(id string) (*Task, error) {
+	t, err := tasks.get(u, id)
+	if err == nil && t == nil {
+		err = bloom.ErrTaskNotFound
+	}
+	return t, err
+}
+
+// view returns a task with its texts, without a lock.
+func (u *Unit) view(id string) (bloom.Task, error) {
+	if t, ok := tasks.seen(u, id); ok && t != nil {
+		return u.withText(t)
+	}
+	t, err := views.get(u, id)
+	switch {
+	case err != nil:
+		return bloom.Task{}, err
+	case t == nil:
+		return bloom.Task{}, bloom.ErrTaskNotFound
+	}
+	return t.Task, nil
+}
+
+// withText returns a task with its texts.
+func (u *Unit) withText(t *Task) (bloom.Task, error) {
+	is := t.Task
+	if t.fresh {
+		return is, nil
+	}
+	text, err := texts.get(u, t.ID)
+	is.Prompt, is.ContextHints = text.Prompt, text.Hints
+	return is, err
+}
 
 // CreateTask queues a task. It reports whether the task existed already.
 func (s *Store) CreateTask(ctx context.Context, n bloom.NewTask) (bloom.Task, bool, error) {
@@ -20,15 +201,15 @@ func (s *Store) CreateTask(ctx context.Context, n bloom.NewTask) (bloom.Task, bo
 	}
 	key := Key{n.IdempotencyScope, n.Spec.IdempotencyKey}
 	contextID := n.Spec.ContextID
-	reads := func(r *ReadSet) {
-		r.Views.Add(n.ID)
-		r.Homes.Add(contextID)
-		r.Numbers++
+	reads := func(r *Rows) {
+		views.want(r, n.ID)
+		homes.want(r, contextID)
+		numbers.wantMore(r, one, 1)
 		if key.Key != "" {
-			r.Keys.Add(key)
+			idempotent.want(r, key)
 		}
 		if n.Spec.Policy.Ordered {
-			atLeast(&r.Ordered, contextID, firstOrdered)
+			ordered.wantUpTo(r, contextID, firstOrdered)
 		}
 	}
 	a, err := do(ctx, s, reads, func(u *Unit) (a answer, err error) {
@@ -40,7 +221,7 @@ func (s *Store) CreateTask(ctx context.Context, n bloom.NewTask) (bloom.Task, bo
 
 func (u *Unit) create(n bloom.NewTask, key Key) (bloom.Task, bool, error) {
 	if key.Key != "" {
-		first, err := u.keyed(key)
+		first, err := idempotent.get(u, key)
 		switch {
 		case err != nil:
 			return bloom.Task{}, false, err
@@ -65,41 +246,28 @@ func (u *Unit) create(n bloom.NewTask, key Key) (bloom.Task, bool, error) {
 	if t.IdempotencyKey != nil {
 		t.Scope = &key.Scope
 	}
-	u.tasks[t.ID] = t
+	tasks.put(u, t.ID, t)
 	if err := u.enqueue(t, ""); err != nil {
 		return bloom.Task{}, false, err
 	}
 	if t.Scope != nil {
-		u.keys[key] = &Keyed{t.ID, t.BodyHash}
+		idempotent.set(u, key, &Keyed{t.ID, t.BodyHash})
 	}
-	u.c.NewTasks = append(u.c.NewTasks, t)
 	u.count("", bloom.TaskQueued)
 	u.newInContext(t)
 	u.record(t, lifecycle.Created(t.Task), n.Actor)
 	return t.Task, false, nil
 }
 
-// keyed returns the task that first used an idempotency key, nil if there is none.
-func (u *Unit) keyed(k Key) (*Keyed, error) {
-	if first, ok := u.keys[k]; ok {
-		return first, nil
-	}
-	first, ok := u.rows.Keys[k]
-	if !ok {
-		u.missing.Keys.Add(k)
-		return nil, errMissing
-	}
-	return first, nil
-}
-
 // number returns the number of a new task.
 func (u *Unit) number() (int64, error) {
-	if u.numbers == len(u.rows.Numbers) {
-		u.missing.Numbers++
-		return 0, errMissing
+	read, _ := numbers.of(u.rows).Get(one)
+	if u.numbers == len(read) {
+		numbers.wantMore(u.rows, one, 1)
+		return 0, u.stop(lacksRows)
 	}
 	u.numbers++
-	return u.rows.Numbers[u.numbers-1], nil
+	return read[u.numbers-1], nil
 }
 
 // Cancel cancels a task.
@@ -114,9 +282,9 @@ func (s *Store) Requeue(ctx context.Context, id, actor string) (bloom.Task, erro
 
 // move applies a rule that concerns no lease.
 func (s *Store) move(ctx context.Context, id, actor string, rule func(bloom.TaskState, int64) (lifecycle.Transition, error)) (bloom.Task, error) {
-	reads := func(r *ReadSet) {
-		r.Tasks.Add(id)
-		r.Texts.Add(id)
+	reads := func(r *Rows) {
+		tasks.want(r, id)
+		texts.want(r, id)
 	}
 	return do(ctx, s, reads, func(u *Unit) (bloom.Task, error) {
 		t, err := u.task(id)
@@ -137,10 +305,10 @@ func (s *Store) move(ctx context.Context, id, actor string, rule func(bloom.Task
 // AppendEvents appends a worker's events to a task's stream. Events that are stored
 // already are skipped.
 func (s *Store) AppendEvents(ctx context.Context, taskID, leaseID string, events []bloom.WorkerEvent) (int64, error) {
-	reads := func(r *ReadSet) {
-		readNamed(r, taskID, leaseID)
+	reads := func(r *Rows) {
+		wantNamed(r, taskID, leaseID)
 		for _, e := range events {
-			r.Repeats.Add(EventKey{taskID, e.Seq})
+			repeats.want(r, EventKey{taskID, e.Seq})
 		}
 	}
 	return do(ctx, s, reads, func(u *Unit) (int64, error) {
@@ -148,19 +316,21 @@ func (s *Store) AppendEvents(ctx context.Context, taskID, leaseID string, events
 		if err != nil {
 			return 0, err
 		}
-		if _, err := lifecycle.Heartbeat(t.TaskState, l.Lease, u.Now); err != nil {
+		if _, err := lifecycle.Heartbeat(t.TaskState, *l, u.Now); err != nil {
 			return 0, err
 		}
 		added := false
 		for _, e := range events {
-			repeats, err := u.repeats(EventKey{taskID, e.Seq})
+			key := EventKey{taskID, e.Seq}
+			stored, err := repeats.get(u, key)
 			if err != nil {
 				return 0, err
 			}
-			if repeats {
+			if stored {
 				continue
 			}
-			u.events[EventKey{taskID, e.Seq}], added = true, true
+			repeats.set(u, key, true)
+			added = true
 			seq := e.Seq
 			u.event(t, Event{
 				Type: e.Type, At: cmp.Or(e.At, u.Now), Epoch: l.Epoch, WorkerSeq: &seq, Data: e.Data,
@@ -171,17 +341,4 @@ func (s *Store) AppendEvents(ctx context.Context, taskID, leaseID string, events
 		}
 		return t.LastEvent, nil
 	})
-}
-
-// repeats reports whether an event of the task's current lease is stored already.
-func (u *Unit) repeats(k EventKey) (bool, error) {
-	if u.events[k] {
-		return true, nil
-	}
-	stored, ok := u.rows.Repeats[k]
-	if !ok {
-		u.missing.Repeats.Add(k)
-		return false, errMissing
-	}
-	return stored, nil
 }

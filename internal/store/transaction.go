@@ -73,9 +73,9 @@ const maxReads = 16
 // errEndlessReads is a bug in an operation, not a problem of the stored data.
 var errEndlessReads = fmt.Errorf("store: an operation still lacks rows after %d reads", maxReads)
 
-// attempt runs operations in one transaction, once. It loads and locks the read set,
-// runs the operations, loads what they found missing, runs them again on all rows,
-// and commits the changes.
+// attempt runs operations in one transaction, once. It reads and locks the rows that they
+// want, runs them, reads what they want then, runs them again on all rows, and commits
+// the changes.
 func (s *Store) attempt(ctx context.Context, ops []*op) (*Unit, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Patience)
 	defer cancel()
@@ -83,21 +83,19 @@ func (s *Store) attempt(ctx context.Context, ops []*op) (*Unit, error) {
 	if err != nil {
 		return nil, err
 	}
-	var reads ReadSet
+	rows := &Rows{read: make([]values, queries)}
 	for _, o := range ops {
-		o.reads(&reads)
+		o.reads(rows)
 	}
-	rows := newRows()
 	for range maxReads {
-		if err := tx.Load(ctx, &reads, rows); err != nil {
+		if err := tx.Load(ctx, rows); err != nil {
 			tx.Rollback()
 			return nil, err
 		}
 		u := s.decide(rows, ops)
 		u.tx = tx
 		switch {
-		case !u.missing.Empty():
-			reads = u.missing
+		case rows.wanting():
 			continue
 		case u.c.Empty():
 			tx.Rollback()
@@ -124,8 +122,11 @@ func (s *Store) decide(rows *Rows, ops []*op) *Unit {
 			}
 			u.op, u.dirty, o.openedNext = o, false, ""
 			o.Err = o.Run(u)
-			if o.Err != nil && u.dirty && !errors.Is(o.Err, errMissing) {
-				o.excluded, restart = true, u.missing.Empty()
+			if !errors.Is(o.Err, errUnfinished) {
+				o.outcome = finished
+			}
+			if o.Err != nil && u.dirty && o.outcome != lacksRows {
+				o.excluded, restart = true, !rows.wanting()
 				if restart {
 					break
 				}
@@ -140,12 +141,12 @@ func (s *Store) decide(rows *Rows, ops []*op) *Unit {
 // publish updates the caches and notifies subscribers and other processes of what was
 // committed.
 func (s *Store) publish(u *Unit) {
-	for _, w := range u.rows.Workers {
+	for _, w := range workers.of(u.rows).read {
 		if w != nil {
 			s.contacts.note(w)
 		}
 	}
-	for _, w := range u.c.Workers {
+	for w := range workers.changes(&u.c) {
 		s.contacts.note(w)
 	}
 	s.candidates.note(u)

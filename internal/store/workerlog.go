@@ -6,6 +6,12 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
+var logLayout = layout("worker_logs", "worker_id text, updated_at bigint, lines json", Replace)
+
+func logValues(v []any, l bloom.WorkerLogs) []any {
+	return append(v, l.WorkerID, l.UpdatedAt, string(bloom.MustJSON(l.Lines)))
+}
+
 // ReportLogs keeps the last log lines of a worker. It fails with ErrWorkerConflict if
 // another living process has the worker's name. Of two concurrent reports the later
 // one wins; the worker's next report restores the lines of the other.
@@ -14,9 +20,9 @@ func (s *Store) ReportLogs(ctx context.Context, id string, r bloom.LogReport) er
 	if err != nil {
 		return err
 	}
-	reads := func(w *ReadSet) {
+	reads := func(rows *Rows) {
 		if r.MustName {
-			w.Workers.Add(id)
+			workers.want(rows, id)
 		}
 	}
 	_, err = do(ctx, s, reads, func(u *Unit) (struct{}, error) {
@@ -27,7 +33,7 @@ func (s *Store) ReportLogs(ctx context.Context, id string, r bloom.LogReport) er
 				return struct{}{}, bloom.ErrWorkerConflict
 			}
 		}
-		u.dirty = true
+		u.changed()
 		u.c.Logs = append(u.c.Logs, bloom.WorkerLogs{WorkerID: id, UpdatedAt: u.Now, Lines: r.Joined(was.Lines)})
 		return struct{}{}, nil
 	})

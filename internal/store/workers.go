@@ -2,15 +2,100 @@ package store
 
 import (
 	"context"
+	"slices"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
+	"github.com/bloom-runtime/bloom/internal/schema"
 )
+
+var (
+	workers = table("workers", "id text, node_id text, url text, status text, claude_cli bool, max_concurrency int, labels jsonb, last_heartbeat bigint, "+
+		"ip_addrs jsonb, obs_count bigint, db_sha text, registered_at bigint, agent_version text, os_info text, install_method text, draining bool, instance_id text, "+
+		"instance_seen bigint, removed bool, control_draining bool, posted_at bigint, agents jsonb, pause jsonb", "",
+		func(v []any, id string, w *lifecycle.KnownWorker) []any {
+			return append(v, id, w.NodeID, w.URL, string(w.Status), w.Capabilities.ClaudeCLI, w.Capabilities.MaxConcurrency, schema.ListJSON(w.Capabilities.Labels),
+				w.LastHeartbeat, schema.ListJSON(w.IPAddrs), int64(w.ObsCount), w.DBSHA, w.RegisteredAt, w.AgentVersion, w.OSInfo, w.InstallMethod, w.RuntimeDrain,
+				w.InstanceID, w.InstanceSeen, w.Removed, w.ControlDrain, w.PostedAt, schema.ListJSON(w.Agents), string(bloom.MustJSON(w.Pause)))
+		}, nil)
+	online = derived[struct{}, []bloom.Worker]() // all workers that are online
+)
+
+const workerColumns = `w.id, w.node_id, w.url, w.status, w.claude_cli, w.max_concurrency, w.labels, w.last_heartbeat, w.ip_addrs,
+	w.obs_count, w.db_sha, w.registered_at, w.agent_version, w.os_info, w.install_method, w.draining OR w.control_draining,
+	w.instance_id, w.instance_seen, w.removed, w.draining, w.control_draining, w.posted_at, w.agents, w.pause`
+
+// heldColumn follows workerColumns: the number of the worker's active leases.
+const heldColumn = `, (SELECT count(*) FROM leases l WHERE l.worker_id = w.id AND l.status = 'active')`
+
+func workerFields(w *lifecycle.KnownWorker) []any {
+	return []any{
+		&w.ID, &w.NodeID, &w.URL, &w.Status, &w.Capabilities.ClaudeCLI, &w.Capabilities.MaxConcurrency, (*List)(&w.Capabilities.Labels),
+		&w.LastHeartbeat, (*List)(&w.IPAddrs), &w.ObsCount, &w.DBSHA, &w.RegisteredAt, &w.AgentVersion, &w.OSInfo, &w.InstallMethod, &w.Draining,
+		&w.InstanceID, &w.InstanceSeen, &w.Removed, &w.RuntimeDrain, &w.ControlDrain, &w.PostedAt, (*List)(&w.Agents), &object{&w.Pause}, &w.ActiveLeases,
+	}
+}
+
+// candidateColumns are what the choice of a worker needs, because there may be thousands.
+const candidateColumns = `w.id, w.status, w.claude_cli, w.max_concurrency, w.labels, w.last_heartbeat, w.draining OR w.control_draining,
+	w.pause`
+
+func candidateFields(w *bloom.Worker) []any {
+	return []any{&w.ID, &w.Status, &w.Capabilities.ClaudeCLI, &w.Capabilities.MaxConcurrency, (*List)(&w.Capabilities.Labels), &w.LastHeartbeat, &w.Draining,
+		&object{&w.Pause}, &w.ActiveLeases}
+}
+
+// loadWorkers reads workers with the number of their leases; loadHeld counts the leases
+// that it reads.
+func loadWorkers(l *Load, v *Values[string, *lifecycle.KnownWorker]) {
+	l.Pick(scan(workerFields, func(w *lifecycle.KnownWorker) { v.Set(w.ID, w) }), `SELECT `+workerColumns+`, 0 FROM workers w`, "w.id", "text", v.Keys(), l.lock("w"))
+	holding := held.of(l.Rows)
+	counted := slices.DeleteFunc(v.Keys(), func(name string) bool { return holding.Want[name] > 0 })
+	l.Pick(scan(keyedFields[int], func(n *keyed[int]) { l.count(n.key, n.value) }), `SELECT l.worker_id, count(*) FROM leases l`, "l.worker_id", "text",
+		counted, " AND l.status = 'active' GROUP BY l.worker_id")
+}
+
+// count sets how many leases a locked worker holds.
+func (l *Load) count(worker string, n int) {
+	if w, _ := workers.of(l.Rows).Get(worker); w != nil {
+		w.ActiveLeases = n
+	}
+}
+
+func loadOnline(l *Load, v *Values[struct{}, []bloom.Worker]) {
+	l.Each(scan(candidateFields, func(w *bloom.Worker) {
+		all, _ := v.Get(one)
+		v.Set(one, append(all, *w))
+	}), `SELECT `+candidateColumns+heldColumn+` FROM `+l.present()+` AND w.status = 'online'`)
+}
+
+// orRemoved returns a locked worker, even if it was removed.
+func (u *Unit) orRemoved(id string) (*lifecycle.KnownWorker, error) {
+	w, err := workers.get(u, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case w == nil:
+		return nil, bloom.ErrWorkerNotFound
+	}
+	if was, _ := workers.of(u.rows).Get(id); was != nil {
+		w.ActiveLeases = was.ActiveLeases + u.load[id]
+	}
+	return w, nil
+}
+
+func (u *Unit) worker(id string) (*lifecycle.KnownWorker, error) {
+	w, err := u.orRemoved(id)
+	if err == nil && w.Removed {
+		err = bloom.ErrWorkerNotFound
+	}
+	return w, err
+}
 
 // orUnknown returns a worker, even if it was removed, or the zero value if there is
 // none.
 func (u *Unit) orUnknown(name string) (lifecycle.KnownWorker, error) {
-	w, err := u.known(name)
+	w, err := u.orRemoved(name)
 	switch {
 	case isNotFound(err):
 		return lifecycle.KnownWorker{}, nil
@@ -27,7 +112,7 @@ func (s *Store) RegisterWorker(ctx context.Context, spec bloom.WorkerSpec, actor
 		created bool
 	}
 	name := spec.Name
-	a, err := do(ctx, s, func(r *ReadSet) { r.Workers.Add(name) }, func(u *Unit) (a answer, err error) {
+	a, err := do(ctx, s, func(r *Rows) { workers.want(r, name) }, func(u *Unit) (a answer, err error) {
 		was, err := u.orUnknown(name)
 		if err != nil {
 			return a, err
@@ -36,7 +121,7 @@ func (s *Store) RegisterWorker(ctx context.Context, spec bloom.WorkerSpec, actor
 		if err != nil {
 			return a, err
 		}
-		u.saveWorker(c.Worker)
+		workers.put(u, c.Worker.ID, &c.Worker)
 		u.auditWorker(c, actor)
 		return answer{c.Worker.Worker, c.Created}, nil
 	})
@@ -82,14 +167,14 @@ func (s *Store) SyncWorkers(ctx context.Context, reports []bloom.WorkerReport) (
 // syncWorker applies one report. It reports whether that changed the worker, apart
 // from the time of contact.
 func (s *Store) syncWorker(ctx context.Context, name string, r bloom.WorkerReport) (bool, error) {
-	return do(ctx, s, func(w *ReadSet) { w.Workers.Add(name) }, func(u *Unit) (bool, error) {
+	return do(ctx, s, func(r *Rows) { workers.want(r, name) }, func(u *Unit) (bool, error) {
 		was, err := u.orUnknown(name)
 		if err != nil {
 			return false, err
 		}
 		c := lifecycle.SyncWorker(was, r, u.Now)
 		if c.Contact || c.Action != "" {
-			u.saveWorker(c.Worker)
+			workers.put(u, c.Worker.ID, &c.Worker)
 		}
 		u.auditWorker(c, "membridge")
 		return c.Action != "", nil
@@ -99,7 +184,7 @@ func (s *Store) syncWorker(ctx context.Context, name string, r bloom.WorkerRepor
 // onWorker applies a rule to a worker that exists. If the rule returns false, nothing
 // is written.
 func (s *Store) onWorker(ctx context.Context, id, actor string, rule func(w lifecycle.KnownWorker, now int64) (c lifecycle.WorkerChange, ok bool)) (bloom.Worker, error) {
-	return do(ctx, s, func(r *ReadSet) { r.Workers.Add(id) }, func(u *Unit) (bloom.Worker, error) {
+	return do(ctx, s, func(r *Rows) { workers.want(r, id) }, func(u *Unit) (bloom.Worker, error) {
 		w, err := u.worker(id)
 		if err != nil {
 			return bloom.Worker{}, err
@@ -108,7 +193,7 @@ func (s *Store) onWorker(ctx context.Context, id, actor string, rule func(w life
 		if !ok {
 			return w.Worker, nil
 		}
-		u.saveWorker(c.Worker)
+		workers.put(u, c.Worker.ID, &c.Worker)
 		u.auditWorker(c, actor)
 		return c.Worker.Worker, nil
 	})
@@ -133,9 +218,9 @@ func (s *Store) drain(ctx context.Context, id, actor string, rule func(lifecycle
 
 // RemoveWorker removes a worker and releases its leases.
 func (s *Store) RemoveWorker(ctx context.Context, id, actor string) error {
-	reads := func(r *ReadSet) {
-		r.Workers.Add(id)
-		readHeld(r, id, true)
+	reads := func(r *Rows) {
+		workers.want(r, id)
+		held.wantUpTo(r, id, lockHeld)
 	}
 	_, err := do(ctx, s, reads, func(u *Unit) (struct{}, error) { return struct{}{}, u.remove(id, actor) })
 	return err
@@ -152,13 +237,13 @@ func (u *Unit) remove(id, actor string) error {
 	}
 	removal := lifecycle.RemoveWorker(*w)
 	// First, so that no released task is reserved for this worker.
-	u.saveWorker(removal.Worker)
+	workers.put(u, id, &removal.Worker)
 	for _, h := range held {
 		t, l, err := u.named(h.Lease.TaskID, h.Lease.ID)
 		if err != nil {
 			return err
 		}
-		tr, err := lifecycle.Release(t.TaskState, l.Lease, "the worker was removed", 0, u.Now)
+		tr, err := lifecycle.Release(t.TaskState, *l, "the worker was removed", 0, u.Now)
 		if err != nil {
 			return err
 		}

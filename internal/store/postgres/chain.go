@@ -65,7 +65,8 @@ func (g *gaps) run(after int64, entries []bloom.Audit) []bloom.Audit {
 
 // chain reads the audit entries to chain next, unless another process has locked the
 // head.
-func (t *tx) chain(ctx context.Context, most int, rows *store.Rows) error {
+func (t *tx) chain(ctx context.Context, v *store.Values[struct{}, *store.Chain]) error {
+	most := v.Want[struct{}{}]
 	c := &store.Chain{}
 	err := t.c.QueryRow(ctx, `SELECT seq, hash FROM audit_head FOR UPDATE SKIP LOCKED`).Scan(&c.Head.Seq, (*store.Hash)(&c.Head.Hash))
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -86,7 +87,7 @@ func (t *tx) chain(ctx context.Context, most int, rows *store.Rows) error {
 		}
 	}
 	c.Doubt = len(c.Unsealed) < len(next)
-	rows.Chain = c
+	v.Set(struct{}{}, c)
 	return err
 }
 

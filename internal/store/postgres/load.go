@@ -9,49 +9,60 @@ import (
 
 const lockContext = 0x626c6d01 // class of the advisory locks of contexts with ordered tasks, by hash of the id
 
-// Load locks and reads the read set in one round trip. It never waits for a lock.
+// Load locks and reads what rows wants in one round trip. It never waits for a lock.
 // Rows that depend on a lock are read by a later statement, which sees what was
 // committed before the lock was free. Rows that were not found are looked up again
 // without a lock: those that exist are locked by others.
-func (t *tx) Load(ctx context.Context, reads *store.ReadSet, rows *store.Rows) error {
+func (t *tx) Load(ctx context.Context, rows *store.Rows) error {
 	b := &batch{}
-	now := t.d.testNow()
-	l := &store.Load{Dialect: dialect, Batch: b, ReadSet: reads, Rows: rows, Now: now}
-	ordered(l)
-	l.Workers()
-	l.Tasks()
-	l.Held()
-	l.Leases()
-	open(l)
-	l.Queue()
-	l.Context()
-	l.Stored()
-	l.Contexts()
-	l.Places()
-	l.Old()
-	l.Access()
-	l.Settings()
-	l.Export()
+	n := &native{tx: t, now: t.d.testNow()}
+	l := &store.Load{Dialect: dialect, Batch: b, Rows: rows, Now: n.now}
+	l.Run(n)
 	l.Each(func(r store.Row) error {
 		var numbers []int64
 		err := r.Scan(&rows.Now, &numbers)
-		rows.Numbers = append(rows.Numbers, numbers...)
+		n.add(numbers)
 		return err
-	}, `SELECT `+nowSQL+`, ARRAY(SELECT nextval('llm_tasks_seq') FROM generate_series(1, $2))`, now, reads.Numbers)
+	}, `SELECT `+nowSQL+`, ARRAY(SELECT nextval('llm_tasks_seq') FROM generate_series(1, $2))`, n.now, n.numbers)
 	if err := t.send(ctx, &b.Batch); err != nil {
 		return t.d.failed(err)
 	}
-	if reads.Unsealed > 0 {
-		if err := t.chain(ctx, reads.Unsealed, rows); err != nil {
+	if n.chain != nil {
+		if err := t.chain(ctx, n.chain); err != nil {
 			return t.d.failed(err)
 		}
 	}
 	b = &batch{}
-	if findBusy(b, l); b.Len() == 0 {
-		return nil
+	l.Recheck(b)
+	if b.Len() > 0 {
+		if err := t.send(ctx, &b.Batch); err != nil {
+			return t.d.failed(err)
+		}
 	}
-	return t.d.failed(t.send(ctx, &b.Batch))
+	l.Settle()
+	return nil
 }
+
+// native reads what only this database reads so.
+type native struct {
+	tx      *tx
+	now     *int64 // of the injected clock, nil for the server's
+	numbers int    // how many are wanted
+	add     func(numbers []int64)
+	chain   *store.Values[struct{}, *store.Chain] // to read after the batch; nil: not wanted
+}
+
+// Numbers takes part in the query of the time.
+func (n *native) Numbers(_ *store.Load, v *store.Values[struct{}, []int64]) {
+	n.numbers = v.Want[struct{}{}]
+	n.add = func(numbers []int64) {
+		have, _ := v.Get(struct{}{})
+		v.Set(struct{}{}, append(have, numbers...))
+	}
+}
+
+// Chain is read after everything else, because it may take several queries.
+func (n *native) Chain(_ *store.Load, v *store.Values[struct{}, *store.Chain]) { n.chain = v }
 
 // limits returns a map's keys and values.
 func limits(counts map[string]int) (keys []string, most []int32) {
@@ -61,16 +72,16 @@ func limits(counts map[string]int) (keys []string, most []int32) {
 	return keys, most
 }
 
-// ordered locks contexts and reads their first ordered tasks.
-func ordered(l *store.Load) {
-	if len(l.ReadSet.Ordered) == 0 {
-		return
+// Ordered locks contexts and reads their first ordered tasks.
+func (n *native) Ordered(l *store.Load, v *store.Values[string, store.Line]) {
+	names, most := limits(v.Want)
+	for _, context := range names {
+		v.Lock(context)
 	}
-	names, most := limits(l.ReadSet.Ordered)
 	l.Each(func(r store.Row) error {
 		var context string
 		err := r.Scan(&context)
-		l.Rows.Ordered[context] = store.Line{}
+		v.Set(context, store.Line{})
 		return err
 	}, `SELECT c FROM unnest($2::text[]) c WHERE pg_try_advisory_xact_lock($1, hashtext(c))`, lockContext, names)
 	l.Each(func(r store.Row) error {
@@ -79,10 +90,10 @@ func ordered(l *store.Load) {
 		if err := r.Scan(&context, &p.ID, &p.Seq, &p.Open); err != nil {
 			return err
 		}
-		if line, locked := l.Rows.Ordered[context]; locked {
+		if line, locked := v.Get(context); locked {
 			line.Tasks = append(line.Tasks, p)
-			line.Cut = len(line.Tasks) == l.ReadSet.Ordered[context]
-			l.Rows.Ordered[context] = line
+			line.Cut = len(line.Tasks) == v.Want[context]
+			v.Set(context, line)
 		}
 		return nil
 	}, `SELECT k.c, t.* FROM unnest($1::text[], $2::int[]) k (c, most) CROSS JOIN LATERAL (
@@ -98,59 +109,13 @@ var selectOpen = `SELECT k.key, ` + dialect.OpenColumns("pg_column_size(t.contex
 		  AND (t.preferred_worker IS NULL OR t.preferred_worker = ANY($4::text[]) OR t.preferred_until <= ` + nowSQL + `)
 		ORDER BY t.priority DESC, t.seq LIMIT k.most FOR UPDATE SKIP LOCKED) t`
 
-func open(l *store.Load) {
-	if len(l.ReadSet.Queue) == 0 {
-		return
+// Open reads and locks open tasks.
+func (n *native) Open(l *store.Load, v *store.Values[string, store.Line], claimers []string) {
+	for key := range v.Want {
+		v.Set(key, store.Line{})
 	}
-	for key := range l.ReadSet.Queue {
-		l.Rows.Queue[key] = store.Line{}
-	}
-	keys, most := limits(l.ReadSet.Queue)
-	l.Each(l.TakeOpen, selectOpen, l.Now, keys, most, l.ReadSet.Claimers.List())
-}
-
-// findBusy looks up rows that were not found, to distinguish those that others have locked
-// from those that do not exist.
-func findBusy(b *batch, l *store.Load) {
-	r, m := l.Rows, l.Missing()
-	for context := range l.ReadSet.Ordered {
-		if _, locked := r.Ordered[context]; !locked {
-			r.Busy.Add(context)
-		}
-	}
-	// Forget everything that was read of a locked row.
-	busy := func(row store.Row) error {
-		var id string
-		err := row.Scan(&id)
-		delete(r.Tasks, id)
-		delete(r.Leases, id)
-		delete(r.Active, id)
-		delete(r.Workers, id)
-		delete(r.APIKeys, id)
-		delete(r.Sessions, id)
-		delete(r.Places, id)
-		r.Busy.Add(id)
-		return err
-	}
-	b.Pick(busy, `SELECT id FROM llm_tasks`, "id", "uuid", store.IDs(m.Tasks), "")
-	b.Pick(busy, `SELECT id FROM runtime_artifacts`, "id", "uuid", store.IDs(m.Places), "")
-	b.Pick(busy, `SELECT id FROM leases`, "id", "uuid", store.IDs(m.Leases), "")
-	b.Pick(busy, `SELECT task_id FROM leases`, "task_id", "uuid", store.IDs(m.Active), " AND status = 'active'")
-	b.Pick(busy, `SELECT id FROM workers`, "id", "text", m.Workers, "")
-	b.Pick(busy, `SELECT id FROM api_keys`, "id", "text", m.Keys, "")
-	b.Pick(busy, `SELECT id FROM sessions`, "id", "text", m.Sessions, "")
-	named := func(forget func(id string), name func(id string) string) func(store.Row) error {
-		return func(row store.Row) error {
-			var id string
-			err := row.Scan(&id)
-			forget(id)
-			r.Busy.Add(name(id))
-			return err
-		}
-	}
-	b.Pick(named(func(id string) { delete(r.Contexts, id) }, store.ContextKey), `SELECT id FROM contexts`, "id", "text", m.Contexts, "")
-	b.Pick(named(func(id string) { delete(r.Transcripts, id) }, store.TranscriptKey), `SELECT context_id FROM transcripts`, "context_id", "text", m.Transcripts, "")
-	b.Pick(named(func(id string) { delete(r.Settings, id) }, store.SettingKey), `SELECT key FROM runtime_settings`, "key", "text", m.Settings, "")
+	keys, most := limits(v.Want)
+	l.Each(l.TakeOpen, selectOpen, l.Now, keys, most, claimers)
 }
 
 // testNow is the injected clock's time, nil for the server's.

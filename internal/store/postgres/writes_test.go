@@ -11,9 +11,9 @@ import (
 func TestEveryStatementThatWritesRowsIsValid(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, migrated.Start(t))
-	for rows, text := range postgres.Writes() {
+	for _, text := range postgres.Writes() {
 		if _, err := conn.Prepare(t.Context(), "", text); err != nil {
-			t.Errorf("%s: %v in\n%s", rows, err, text)
+			t.Errorf("%v in\n%s", err, text)
 		}
 	}
 }

@@ -28,13 +28,10 @@ func (c *conn) chained(head bloom.ChainHead) (bool, error) {
 	return last <= head.Seq, err
 }
 
-// loadChain reads the audit entries to chain next.
-func (t *tx) loadChain(l *store.Load) {
-	if l.ReadSet.Unsealed == 0 {
-		return
-	}
+// Chain reads the audit entries to chain next.
+func (t *tx) Chain(l *store.Load, v *store.Values[struct{}, *store.Chain]) {
 	c := &store.Chain{Head: t.d.chain.head}
-	if l.Rows.Chain = c; t.d.chain.whole {
+	if v.Set(struct{}{}, c); t.d.chain.whole {
 		return
 	}
 	l.Each(func(r store.Row) error {
@@ -42,20 +39,11 @@ func (t *tx) loadChain(l *store.Load) {
 		err := r.Scan(store.AuditFields(&a)...)
 		c.Unsealed = append(c.Unsealed, a)
 		return err
-	}, `SELECT `+store.AuditColumns+` FROM audit_logs a WHERE a.seq > ? ORDER BY a.seq LIMIT +?`, c.Head.Seq, l.ReadSet.Unsealed)
+	}, `SELECT `+store.AuditColumns+` FROM audit_logs a WHERE a.seq > ? ORDER BY a.seq LIMIT +?`, c.Head.Seq, v.Want[struct{}{}])
 }
 
-// insertAudits inserts entries with their numbers; 0: the next one.
-var insertAudits = newInserts(&store.Table[bloom.Audit]{
-	Name: store.Audits.Name, Columns: append([]string{"seq bigint"}, store.Audits.Columns...),
-	Values: func(v []any, a bloom.Audit) []any {
-		seq := any(nil)
-		if a.Seq != 0 {
-			seq = a.Seq
-		}
-		return store.Audits.Values(append(v, seq), a)
-	},
-})
+// numbered is the layout of audit entries with their numbers; nil: the next one.
+var numbered = &store.Layout{Table: store.Audits.Table, Columns: append([]string{"seq bigint"}, store.Audits.Columns...)}
 
 // putAudits inserts entries, and chains them if all entries before them are chained.
 func (t *tx) putAudits(c *store.Changes) error {
@@ -66,7 +54,16 @@ func (t *tx) putAudits(c *store.Changes) error {
 		head, links := store.Links(t.d.chain.head, c.Audits)
 		c.Head, c.Links, c.Sealed = &head, links, true
 	}
-	return insertAudits.run(t, c.Audits)
+	w := store.AuditWrite(c)
+	for i, row := range w.Rows {
+		seq := any(nil)
+		if n := c.Audits[i].Seq; n != 0 {
+			seq = n
+		}
+		w.Rows[i] = append([]any{seq}, row...)
+	}
+	w.Layout = numbered
+	return t.insert(w)
 }
 
 // noteChain sets the state of the chain after this commit.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/store"
 )
 
@@ -13,24 +12,9 @@ var errMissed = errors.New("sqlite: a row that was read is gone")
 
 // put writes the changes.
 func (t *tx) put(c *store.Changes) error {
-	ended, kept := c.Streams()
 	for _, write := range []func() error{
-		func() error { return insertTasks.run(t, c.NewTasks) },
-		func() error { return each(c.Tasks, t.putTask) },
-		// Before new leases: a task may have only one active lease.
-		func() error { return each(c.Leases, t.putLease) },
-		func() error { return insertLeases.run(t, c.NewLeases) },
-		func() error { return insertArtifacts.run(t, c.NewArtifacts()) },
-		func() error { return insertResults.run(t, c.Outcomes) },
-		func() error { return each(c.Moves, t.putMove) },
-		func() error { return putEnded.run(t, ended) },
-		func() error { return putKept.run(t, kept) },
-		func() error { return insertEvents.run(t, c.Events) },
 		func() error { return t.putAudits(c) },
-		func() error { return insertLinks.run(t, c.Links) },
-		func() error { return putWorkers.run(t, c.Workers) },
-		func() error { return putKeys.run(t, c.APIKeys) },
-		func() error { return putSessions.run(t, c.Sessions) },
+		func() error { return each(c.Writes(), t.writeRows) },
 		func() error { return each(c.Removal.Streams, t.putLastEvent) },
 		func() error { return each(c.Searched, t.countRound) },
 		func() error { return each(dialect.Rest(c), t.write) },
@@ -61,7 +45,7 @@ func (t *tx) write(s store.Statement) error {
 	return err
 }
 
-// set updates exactly one row.
+// set changes exactly one row.
 func (t *tx) set(query string, args ...any) error {
 	n, err := t.exec(query, args...)
 	if err == nil && n != 1 {
@@ -70,31 +54,50 @@ func (t *tx) set(query string, args ...any) error {
 	return err
 }
 
-func equal(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
-
-// putTask updates a changed task. It does not set indexed columns that are unchanged,
-// because SQLite would rewrite their index entries. last_event is derived from the
-// events.
-func (t *tx) putTask(k *store.Task) error {
-	switch {
-	case lifecycle.Same(k.TaskState, k.Was.TaskState) && k.Gate == k.Was.Gate:
-		return nil
-	case k.Gate == "" && k.Was.Gate == "" && k.Epoch == k.Was.Epoch && equal(k.WorkerID, k.Was.WorkerID):
-		return t.set(`UPDATE llm_tasks SET status = ?, updated_at = ?, lease_id = ?, attempts = ?, error_class = ?, cancel_requested = ? WHERE seq = ?`,
-			k.Status, k.UpdatedAt, k.LeaseID, k.Attempts, k.ErrorClass, k.CancelRequested, k.Seq)
+func (t *tx) writeRows(w store.Write) error {
+	switch w.Mode {
+	case store.Update:
+		return t.update(w)
+	case store.Delete:
+		name := w.Names()[0]
+		return each(w.Rows, func(row []any) error { return t.set(`DELETE FROM `+w.Table+` WHERE `+name+` = ?`, row...) })
 	}
-	return t.set(`UPDATE llm_tasks SET status = ?, updated_at = ?, lease_id = ?, worker_id = ?, attempts = ?, run_at = ?, error_class = ?,
-		cancel_requested = ?, epoch = ?, gate = ?, preferred_worker = ?, preferred_until = ? WHERE seq = ?`,
-		k.Status, k.UpdatedAt, k.LeaseID, k.WorkerID, k.Attempts, k.RunAt, k.ErrorClass, k.CancelRequested, k.Epoch, store.Gate(k.Gate), k.Preferred, k.Until, k.Seq)
+	return t.insert(w)
 }
 
-func (t *tx) putLease(l *store.Lease) error {
-	return t.set(`UPDATE leases SET status = ?, expires_at = ?, last_heartbeat = ?, tokens = ?, tokens_in = ?, tokens_out = ?, cost = ? WHERE id = ?`,
-		l.Status, l.ExpiresAt, l.LastHeartbeat, l.Usage.TokensUsed, l.Usage.InputTokens, l.Usage.OutputTokens, l.Usage.CostNano(), l.ID)
+// update sets the columns that have changed, because SQLite would rewrite the index
+// entries of the others. A task's last event is derived from its events.
+func (t *tx) update(w store.Write) error {
+	names := w.Names()
+	for i, row := range w.Rows {
+		var sets []string
+		var args []any
+		for c, v := range row[1:] {
+			if name := names[c+1]; name != "last_event" && !equal(v, w.Was[i][c+1]) {
+				sets, args = append(sets, name+" = ?"), append(args, v)
+			}
+		}
+		if len(sets) == 0 {
+			continue
+		}
+		if err := t.set(`UPDATE `+w.Table+` SET `+strings.Join(sets, ", ")+` WHERE `+names[0]+` = ?`, append(args, row[0])...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func (t *tx) putMove(m store.Move) error {
-	return t.set(`UPDATE runtime_artifacts SET url = ?, content = NULL, displaced = 0 WHERE id = ?`, m.URL, m.ID)
+// equal compares two values of a column.
+func equal(a, b any) bool {
+	if a, ok := a.(*string); ok {
+		b, _ := b.(*string)
+		return a == b || a != nil && b != nil && *a == *b
+	}
+	if a, ok := a.(*int64); ok {
+		b, _ := b.(*int64)
+		return a == b || a != nil && b != nil && *a == *b
+	}
+	return a == b
 }
 
 // putLastEvent stores the number of the last event of a stream that is removed.

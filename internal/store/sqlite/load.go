@@ -6,30 +6,14 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store"
 )
 
-// Load reads the read set. It needs no row locks, because this is the only write
+// Load reads what rows wants. It needs no row locks, because this is the only write
 // transaction.
-func (t *tx) Load(_ context.Context, reads *store.ReadSet, rows *store.Rows) error {
+func (t *tx) Load(_ context.Context, rows *store.Rows) error {
 	rows.Now = t.now
 	b := &batch{c: t.conn}
-	l := &store.Load{Dialect: dialect, Batch: b, ReadSet: reads, Rows: rows, Now: t.now}
-	l.Tasks()
-	l.Leases()
-	l.Workers()
-	l.Held()
-	open(l)
-	l.Queue()
-	ordered(l)
-	l.Context()
-	l.Stored()
-	numbers(l)
-	l.Contexts()
-	l.Places()
-	l.Old()
-	l.Access()
-	l.Settings()
-	l.Export()
-	t.loadChain(l)
-	l.Missing()
+	l := &store.Load{Dialect: dialect, Batch: b, Rows: rows, Now: t.now}
+	l.Run(t)
+	l.Settle()
 	return b.err
 }
 
@@ -39,15 +23,17 @@ var selectOpen = `SELECT t.label_key, ` + dialect.OpenColumns("octet_length(t.co
 	  AND (t.preferred_worker IS NULL OR t.preferred_until <= ?2 OR t.preferred_worker IN (SELECT value FROM json_each(?3)))
 	ORDER BY t.priority DESC, t.seq LIMIT +?4`
 
-func open(l *store.Load) {
-	for key, most := range l.ReadSet.Queue {
-		l.Rows.Queue[key] = store.Line{}
-		l.Each(l.TakeOpen, selectOpen, key, l.Rows.Now, dialect.Array(l.ReadSet.Claimers.List()), most)
+// Open reads open tasks.
+func (t *tx) Open(l *store.Load, v *store.Values[string, store.Line], claimers []string) {
+	for key, most := range v.Want {
+		v.Set(key, store.Line{})
+		l.Each(l.TakeOpen, selectOpen, key, t.now, dialect.Array(claimers), most)
 	}
 }
 
-func ordered(l *store.Load) {
-	for context, most := range l.ReadSet.Ordered {
+// Ordered reads the first ordered tasks of contexts.
+func (t *tx) Ordered(l *store.Load, v *store.Values[string, store.Line]) {
+	for context, most := range v.Want {
 		line := store.Line{}
 		l.Each(func(r store.Row) error {
 			var p store.Place
@@ -57,20 +43,19 @@ func ordered(l *store.Load) {
 		}, `SELECT id, seq, status = 'queued' AND gate <> 'ordered' FROM llm_tasks
 			WHERE context_id = ? AND ordered = 1 AND status IN ('queued','leased','running') ORDER BY seq LIMIT +?`, context, most)
 		line.Cut = len(line.Tasks) == most
-		l.Rows.Ordered[context] = line
+		v.Set(context, line)
 	}
 }
 
-// numbers assigns numbers to new tasks. The number of a removed task is not reused
+// Numbers assigns numbers to new tasks. The number of a removed task is not reused
 // while its context still has it.
-func numbers(l *store.Load) {
-	if l.ReadSet.Numbers == 0 {
-		return
-	}
+func (t *tx) Numbers(l *store.Load, v *store.Values[struct{}, []int64]) {
 	var last int64
 	l.Each(func(r store.Row) error { return r.Scan(&last) },
 		`SELECT MAX(COALESCE((SELECT MAX(seq) FROM llm_tasks), 0), COALESCE((SELECT MAX(seq) FROM contexts), 0))`)
-	for range l.ReadSet.Numbers {
-		l.Rows.Numbers = append(l.Rows.Numbers, last+int64(len(l.Rows.Numbers))+1)
+	numbers, _ := v.Get(struct{}{})
+	for range v.Want[struct{}{}] {
+		numbers = append(numbers, last+int64(len(numbers))+1)
 	}
+	v.Set(struct{}{}, numbers)
 }
