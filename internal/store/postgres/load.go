@@ -21,7 +21,9 @@ func (t *tx) Load(ctx context.Context, rows *store.Rows) error {
 	l.Each(func(r store.Row) error {
 		var numbers []int64
 		err := r.Scan(&rows.Now, &numbers)
-		n.add(numbers)
+		if n.add != nil {
+			n.add(numbers)
+		}
 		return err
 	}, `SELECT `+nowSQL+`, ARRAY(SELECT nextval('llm_tasks_seq') FROM generate_series(1, $2))`, n.now, n.numbers)
 	if err := t.send(ctx, &b.Batch); err != nil {
@@ -46,9 +48,9 @@ func (t *tx) Load(ctx context.Context, rows *store.Rows) error {
 // native reads what only this database reads so.
 type native struct {
 	tx      *tx
-	now     *int64 // of the injected clock, nil for the server's
-	numbers int    // how many are wanted
-	add     func(numbers []int64)
+	now     *int64                                // of the injected clock, nil for the server's
+	numbers int                                   // how many are wanted
+	add     func(numbers []int64)                 // nil: none are wanted
 	chain   *store.Values[struct{}, *store.Chain] // to read after the batch; nil: not wanted
 }
 
