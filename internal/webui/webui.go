@@ -1,6 +1,6 @@
 // Package webui serves the built web application from the binary. It knows
-// nothing of the API. `make web` builds what it embeds; without that it serves a
-// page that says so.
+// nothing of the API. It embeds what the last `make web` left in dist, however old;
+// without that it serves a page that says so.
 package webui
 
 import (
