@@ -15,11 +15,11 @@ import (
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 )
 
-// answerBytes is the memory of a page of texts, before it is encoded, and leastAnswers lets two
+// answerBytes is the memory of a page of texts, before it is encoded, and leastAnswers lets three
 // callers read one each.
 const (
 	answerBytes  = dispatch.DefaultPageBytes
-	leastAnswers = 4 * answerBytes
+	leastAnswers = 6 * answerBytes
 )
 
 // largeAnswer is the size from which a response counts towards the budget while it is sent.
@@ -28,18 +28,14 @@ const largeAnswer = 64 << 10
 var errBusyAnswers = &bloom.Error{Kind: bloom.KindUnavailable, Code: "busy",
 	Message: "The server has no memory for another large response now; read the others, or try again shortly"}
 
-// reserve waits until there is room for n bytes, and for as much again for their encoding. After
-// bodyWait it fails. The reservation ends with the call.
+// reserve waits until there is room for n bytes, and for as much again for their encoding. The
+// reservation ends with the call.
 func (s *Server) reserve(ctx context.Context, c *call, n int64) (err error) {
 	if c.reserved != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, bodyWait)
-	defer cancel()
-	if c.reserved, err = s.answers.Acquire(ctx, s.counted(c.r, c.caller), 2*n); err != nil {
-		return errBusyAnswers
-	}
-	return nil
+	c.reserved, err = s.admit(ctx, c, s.answers, 2*n, errBusyAnswers)
+	return err
 }
 
 // answered reduces the call's reservation to what a response of n bytes takes.

@@ -102,6 +102,9 @@ func errTooLarge(limit int64) error {
 }
 
 func bytesText(n int64) string {
+	if n < 1<<20 {
+		return itoa(n>>10) + " KB"
+	}
 	return itoa(n>>20) + " MB"
 }
 

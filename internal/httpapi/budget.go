@@ -4,117 +4,105 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"runtime"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/share"
 )
 
 // Defaults of Config.
 const (
-	DefaultBodyBudget    = 64 << 20
+	DefaultBodyBudget    = 96 << 20
 	DefaultStreamTimeout = 30 * time.Second
 )
 
 const (
-	smallBody = 64 << 10        // bodies up to this many bytes need no admission
+	tinyBody  = 8 << 10         // bodies up to this many bytes take less than their connection and need no admission
+	smallBody = 64 << 10        // bodies up to this many bytes need no admission as large ones
 	bodyWait  = 5 * time.Second // for admission
-	// collectBody is the admission, in bytes, from which release collects garbage.
+	bodyGrace = 10 * time.Second
+	bodyTime  = 5 * time.Minute // for a whole body
+	// collectBody is the admission, in bytes, from which its end collects garbage.
 	collectBody = 16 << 20
 )
 
 var errBusy = &bloom.Error{Kind: bloom.KindUnavailable, Code: "busy",
 	Message: "The server has no memory for another large request now; try again shortly"}
 
-// budget limits the memory of all large bodies together. It is safe for concurrent
-// use.
-type budget struct {
-	size int64
-	sem  *semaphore.Weighted
-}
+// shareOf divides a memory so that two callers who use all they may leave room for others.
+func shareOf(memory int64) *share.Shares { return share.New(memory, memory/3) }
 
-func newBudget(size int64) *budget {
-	size = max(size, limitComplete) // the largest body must fit when it is the only one
-	return &budget{size: size, sem: semaphore.NewWeighted(size)}
-}
-
-// admit waits until a body of n bytes fits, in order of arrival. After bodyWait it
-// fails with errBusy. The admission ends when the call has been answered.
-func (b *budget) admit(ctx context.Context, c *call, n int64) error {
-	n = min(2*n, b.size-c.admitted) // the body and what is decoded from it
+// admit waits until the caller may have n bytes more of a memory, in order of arrival. After bodyWait
+// it fails with busy.
+func (s *Server) admit(ctx context.Context, c *call, memory *share.Shares, n int64, busy error) (*share.Part, error) {
 	ctx, cancel := context.WithTimeout(ctx, bodyWait)
 	defer cancel()
-	if b.sem.Acquire(ctx, n) != nil {
-		return errBusy
-	}
-	c.admitted += n
-	return nil
-}
-
-// release ends a call's admission. After a large body it collects garbage first,
-// because the next body is admitted to that memory.
-func (b *budget) release(c *call) {
-	if c.admitted > 0 {
-		if c.admitted >= collectBody {
-			runtime.GC()
-		}
-		b.sem.Release(c.admitted)
-		c.admitted = 0
-	}
-}
-
-// readBody reads a body of at most limit bytes into buf. A large body first waits for
-// admission. Before that, check, unless it is nil, gets the beginning of the body and
-// may refuse it.
-func (s *Server) readBody(c *call, buf *bytes.Buffer, limit int64, check func(beginning []byte) error) error {
-	size := c.r.ContentLength
-	if size > limit {
-		return errTooLarge(limit)
-	}
-	body := http.MaxBytesReader(c.w, c.r.Body, limit)
-	if size >= 0 && size <= smallBody {
-		_, err := buf.ReadFrom(body)
-		return bodyError(err)
-	}
-	first := make([]byte, smallBody)
-	n, ended, err := readFull(body, first)
+	part, err := memory.Acquire(ctx, s.counted(c.r, c.caller), n)
 	if err != nil {
-		return bodyError(err)
+		return nil, busy
 	}
-	buf.Write(first[:n])
-	if ended {
+	return part, nil
+}
+
+// readBody reads a body of at most limit bytes into buf; without a key, of at most tinyBody. Small
+// and large bodies are admitted to different memories, so that the calls of workers do not wait for
+// large bodies with the same key. Before a large body is admitted, check, unless it is nil, gets its
+// beginning and may refuse it.
+func (s *Server) readBody(c *call, buf *bytes.Buffer, limit int64, check func(beginning []byte) error) error {
+	if !c.caller.Known() {
+		limit = tinyBody
+	}
+	size := c.r.ContentLength
+	switch {
+	case size == 0:
 		return nil
+	case size > limit:
+		return errTooLarge(limit)
+	case size < 0:
+		size = limit // it is unknown
+	}
+	body := s.pacedBody(c, limit, bodyGrace, bodyTime)
+	ended, err := s.readFirst(c, buf, body, min(size, smallBody))
+	if ended || err != nil {
+		return err
 	}
 	if check != nil {
-		if err := check(first[:n]); err != nil {
+		if err := check(buf.Bytes()); err != nil {
 			return err
 		}
 	}
-	if size < 0 {
-		size = limit // the length is unknown
-	}
-	if err := s.bodies.admit(c.r.Context(), c, size); err != nil {
+	part, err := s.admit(c.r.Context(), c, s.large, 2*size, errBusy) // the body and what is decoded from it
+	if err != nil {
 		return err
 	}
+	c.finally(func() {
+		if 2*size >= collectBody {
+			runtime.GC() // the next body is admitted to that memory
+		}
+		part.Shrink(0)
+	})
 	if c.r.ContentLength > 0 {
-		buf.Grow(int(size) - n + bytes.MinRead) // doubling would take twice as much
+		buf.Grow(int(size) - buf.Len() + bytes.MinRead) // doubling would take twice as much
 	}
 	_, err = buf.ReadFrom(body)
 	return bodyError(err)
 }
 
-// readFull fills p from r. ended means that r has no more data.
-func readFull(r io.Reader, p []byte) (n int, ended bool, err error) {
-	n, err = io.ReadFull(r, p)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return n, true, nil
+// readFirst reads the first bytes of a body. ended means that it has no more than n.
+func (s *Server) readFirst(c *call, buf *bytes.Buffer, body io.Reader, n int64) (ended bool, err error) {
+	if n > tinyBody {
+		part, err := s.admit(c.r.Context(), c, s.small, n, errBusy)
+		if err != nil {
+			return false, err
+		}
+		defer part.Shrink(0)
 	}
-	return n, false, err
+	buf.Grow(int(n) + bytes.MinRead)
+	read, err := buf.ReadFrom(io.LimitReader(body, n+1))
+	return read <= n, bodyError(err)
 }
 
 // leaseIn returns the lease_id from the beginning of a JSON object, "" if it is not

@@ -39,9 +39,9 @@ type Config struct {
 	// Logger gets one line per request and every internal error; nil discards.
 	Logger *slog.Logger
 	Clock  bloom.Clock // bloom.SystemClock when nil
-	// BodyBudget limits the memory of all large request bodies together, in bytes, and
-	// that of all large responses. Each counts twice, raw and decoded. 0: DefaultBodyBudget. It is never less than the
-	// largest body that is accepted.
+	// BodyBudget limits the memory of all large request bodies together, in bytes, that of all
+	// large responses, and twice that of small bodies. Large ones count twice, raw and decoded. A
+	// key may use a third of each. 0: DefaultBodyBudget.
 	BodyBudget int64
 	// StreamTimeout is how long a reader of a stream or of an artifact may read nothing
 	// before its connection is cut. 0: DefaultStreamTimeout.

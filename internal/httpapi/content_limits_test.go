@@ -22,6 +22,30 @@ func (h *heldArtifacts) Artifact(ctx context.Context, _ string) (bloom.Artifact,
 	return bloom.Artifact{}, ctx.Err()
 }
 
+func TestTwoSlowKeysLeaveRoomForOthers(t *testing.T) {
+	t.Parallel()
+	store := &heldArtifacts{reads: make(chan struct{}, 100)}
+	r := newFixture(t, func(d *dispatch.Config, _ *auth.Config, h *httpapi.Config) {
+		store.Store, d.Store = d.Store, store
+		h.BodyBudget = 1
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range 2 {
+		key := r.newKey(bloom.RoleViewer).Key
+		for range 16 { // as many as one key may have
+			req := r.request("GET", "/api/runtime/artifacts/00000000-0000-7000-8000-000000000000/content", "", auth.HeaderKey, key).WithContext(ctx)
+			go func() {
+				if res, err := r.client.Do(req); err == nil {
+					_ = res.Body.Close()
+				}
+			}()
+			<-store.reads
+		}
+	}
+	r.call(200, nil, "GET", "/llm-tasks", "")
+}
+
 func TestTheDownloadsOfAKeyAreBounded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ streams, most, status int }{

@@ -1,11 +1,9 @@
 package httpapi
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net/http"
 
 	"github.com/bloom-runtime/bloom"
@@ -27,7 +25,7 @@ type appended struct {
 	Accepted int   `json:"accepted" doc:"Events read from the request"`
 }
 
-// appendEvents reads a worker's lines as they arrive and stores them in batches.
+// appendEvents stores a worker's lines in batches.
 func (s *Server) appendEvents(ctx context.Context, c *call, in *appendInput) (*reply[appended], error) {
 	if in.LeaseID == "" {
 		return nil, bloom.Invalid("Events must name their lease", bloom.FieldError{Field: "lease_id", Message: "must not be empty"})
@@ -35,21 +33,16 @@ func (s *Server) appendEvents(ctx context.Context, c *call, in *appendInput) (*r
 	if err := s.mayUse(ctx, c, in.ID, in.LeaseID); err != nil {
 		return nil, err
 	}
-	lines := eventLines{r: bufio.NewReaderSize(http.MaxBytesReader(c.w, c.r.Body, limitEvents), smallBody)}
-	lines.admit = func() error {
-		if err := s.svc.CheckActive(ctx, in.ID, in.LeaseID); err != nil {
-			return err
-		}
-		return s.bodies.admit(ctx, c, limitEvents)
+	var body bytes.Buffer
+	if err := s.readBody(c, &body, limitEvents, func([]byte) error { return s.svc.CheckActive(ctx, in.ID, in.LeaseID) }); err != nil {
+		return nil, err
 	}
 	var res appended
 	var batch []bloom.WorkerEvent
-	size := 0
+	size, rest := 0, body.Bytes()
 	for number := int64(1); ; number++ {
-		line, ended, err := lines.next()
-		if err != nil {
-			return nil, err
-		}
+		line, after, more := bytes.Cut(rest, []byte("\n"))
+		rest = after
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			e, err := parseEvent(line, number)
 			if err != nil {
@@ -57,46 +50,16 @@ func (s *Server) appendEvents(ctx context.Context, c *call, in *appendInput) (*r
 			}
 			batch, size = append(batch, e), size+len(line)
 		}
-		if len(batch) >= eventBatch || size >= limitBody || ended {
+		if len(batch) >= eventBatch || size >= limitBody || !more {
 			last, err := s.svc.AppendEvents(ctx, in.ID, in.LeaseID, batch)
 			if err != nil {
 				return nil, err
 			}
 			res.LastSeq, res.Accepted = last, res.Accepted+len(batch)
-			if ended {
+			if !more {
 				return &reply[appended]{http.StatusOK, res}, nil
 			}
 			batch, size = nil, 0
-		}
-	}
-}
-
-// eventLines reads a request's lines. The first line that is longer than the limit of
-// an event needs an admission: it is stored truncated, but has to be read completely.
-type eventLines struct {
-	r     *bufio.Reader
-	admit func() error // nil after admission
-}
-
-// next returns the next line without its newline; ended means that it is the last
-// one.
-func (l *eventLines) next() (line []byte, ended bool, err error) {
-	for {
-		part, err := l.r.ReadSlice('\n')
-		line = append(line, part...)
-		switch {
-		case err == nil:
-			return line, false, nil
-		case errors.Is(err, io.EOF):
-			return line, true, nil
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return nil, false, bodyError(err)
-		}
-		if len(line) > bloom.MaxEventData && l.admit != nil {
-			if err := l.admit(); err != nil {
-				return nil, false, err
-			}
-			l.admit = nil
 		}
 	}
 }

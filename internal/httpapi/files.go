@@ -27,8 +27,7 @@ func (s *Server) putFile(ctx context.Context, c *call, in *fileUpload) (*reply[b
 	if size < 0 {
 		return nil, bloom.Invalid("The request must state its length", bloom.FieldError{Field: "Content-Length", Message: "is missing"})
 	}
-	body := s.pacedBody(c, size, 0)
-	defer body.end()
+	body := s.pacedBody(c, size, s.streamTimeout, 0)
 	if err := s.mayUse(ctx, c, in.ID, in.LeaseID); err != nil {
 		return nil, err
 	}
@@ -41,50 +40,54 @@ func (s *Server) putFile(ctx context.Context, c *call, in *fileUpload) (*reply[b
 	return &reply[bloom.Artifact]{http.StatusOK, a}, err
 }
 
-// pacedReader sets a deadline for each read of a body. A sender that sends nothing
-// for that long loses the connection; a slow sender does not, until the deadline of
-// the whole body.
+// slowestSender is how fast a body must arrive on average, in bytes per second.
+const slowestSender = 16 << 10
+
+// pacedReader is a body that must arrive steadily: a sender that sends nothing for grace, or is slower
+// than slowestSender for long, loses the connection.
 type pacedReader struct {
-	r       io.Reader
-	rc      *http.ResponseController
-	timeout time.Duration
-	until   time.Time // zero: no limit
-	err     error
+	r     io.Reader
+	rc    *http.ResponseController
+	left  time.Duration // how long the sender may still be waited for
+	grace time.Duration // the most of left
+	until time.Time     // zero: no limit
+	err   error
 }
 
-// pacedBody returns the request's body of size bytes, which may take at most within,
-// or any time if that is 0. The caller calls end once it no longer reads it.
-func (s *Server) pacedBody(c *call, size int64, within time.Duration) *pacedReader {
+// pacedBody returns the request's body of at most limit bytes. It may take at most within, or any time
+// if that is 0.
+func (s *Server) pacedBody(c *call, limit int64, grace, within time.Duration) *pacedReader {
 	s.allowUntil(c.w, within)
-	p := &pacedReader{r: http.MaxBytesReader(c.w, c.r.Body, size), rc: http.NewResponseController(c.w), timeout: s.streamTimeout}
+	grace = min(grace, s.streamTimeout)
+	p := &pacedReader{r: http.MaxBytesReader(c.w, c.r.Body, limit), rc: http.NewResponseController(c.w), left: grace, grace: grace}
+	now := time.Now() // the connection's clock, not the engine's
 	if within > 0 {
-		p.until = time.Now().Add(within) // the connection's clock, not the engine's
+		p.until = now.Add(within)
 	}
+	p.wait(now) // net/http reads the rest of a refused body in order to reuse the connection
 	return p
 }
 
-func (p *pacedReader) Read(b []byte) (int, error) {
-	limit := time.Now().Add(p.timeout)
+func (p *pacedReader) wait(now time.Time) {
+	limit := now.Add(p.left)
 	if !p.until.IsZero() && p.until.Before(limit) {
 		limit = p.until
 	}
 	_ = p.rc.SetReadDeadline(limit)
+}
+
+func (p *pacedReader) Read(b []byte) (int, error) {
+	began := time.Now()
+	p.wait(began)
 	n, err := p.r.Read(b)
-	if err == nil || errors.Is(err, io.EOF) {
+	p.left = min(p.left-time.Since(began)+time.Duration(n)*time.Second/slowestSender, p.grace)
+	if errors.Is(err, io.EOF) {
 		_ = p.rc.SetReadDeadline(time.Time{}) // net/http would take an expired deadline for a disconnect
 	}
 	if err != nil {
 		p.err = err
 	}
 	return n, err
-}
-
-// end limits how long net/http may read the rest of the body in order to reuse the
-// connection.
-func (p *pacedReader) end() {
-	if p.err == nil {
-		_ = p.rc.SetReadDeadline(time.Now().Add(p.timeout))
-	}
 }
 
 // cause returns the body's error if it has caused err, else err.

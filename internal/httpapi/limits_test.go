@@ -363,3 +363,14 @@ func (r *fixture) flood(n int, body string) (created int32) {
 	wg.Wait()
 	return taken.Load()
 }
+
+func TestBodiesWithoutAKeyAreSmall(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.key = ""
+	for _, path := range []string{"/session", "/test-connection"} {
+		if f := r.fails(413, "payload_too_large", "POST", path, strings.Repeat(" ", 8<<10+1)); f.Message != "The body is larger than the 8 KB allowed here" {
+			t.Errorf("%s: %s", path, f.Message)
+		}
+	}
+}

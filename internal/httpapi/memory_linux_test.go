@@ -167,6 +167,48 @@ func TestLargeBodiesWaitForMemory(t *testing.T) {
 	r.call(201, nil, "POST", "/llm-tasks", large)
 }
 
+// Bodies of a size that needs no admission as large ones are sent in half, with a client's key and
+// with a worker's: others are served, and the senders are disconnected.
+func TestHalfSentBodiesTakeLittleMemory(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t)
+	p.worker("w", 1)
+	task, lease := p.held()
+	var client, worker bloom.CreatedKey
+	p.call(201, &client, "POST", "/keys", `{"name":"c","role":"client"}`)
+	p.call(201, &worker, "POST", "/keys", `{"name":"w","role":"worker","worker_id":"w"}`)
+	create := `{"context_id":"c","agent_slug":"a","prompt":"` + strings.Repeat("p", 60_000)
+	line := `{"seq":1,"type":"text","at":1,"data":{"text":"` + strings.Repeat("e", 1<<20-4096)
+	var conns []net.Conn
+	for i := range 3000 {
+		conns = append(conns, p.half(client.Key, "/llm-tasks", 64<<10, create))
+		if i%10 == 0 {
+			conns = append(conns, p.half(worker.Key, "/llm-tasks/"+task+"/events?lease_id="+lease, 1<<20, line))
+		}
+	}
+	p.call(201, nil, "POST", "/llm-tasks", create+`"}`)
+	p.call(200, nil, "POST", "/llm-tasks/"+task+"/events?lease_id="+lease, line+`"}}`)
+	for _, conn := range conns {
+		if answer, err := io.ReadAll(conn); err != nil || len(answer) > 0 && !bytes.Contains(answer, []byte(`"code":`)) {
+			t.Fatalf("a sender of half a body: %.200s, %v", answer, err)
+		}
+		_ = conn.Close()
+	}
+	p.staysSmall("half-sent bodies")
+}
+
+// half sends less of a body than it announces.
+func (p *process) half(key, path string, size int, text string) net.Conn {
+	p.t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(p.t.Context(), "tcp", strings.TrimPrefix(p.url, "http://"))
+	must(p.t, err)
+	p.t.Cleanup(func() { conn.Close() })
+	must(p.t, conn.SetDeadline(time.Now().Add(time.Minute)))
+	_, err = fmt.Fprintf(conn, "POST /api/runtime%s HTTP/1.1\r\nHost: x\r\n%s: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, auth.HeaderKey, key, size, text)
+	must(p.t, err)
+	return conn
+}
+
 func TestAStalledReaderIsDisconnected(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, withStreamTimeout(200*time.Millisecond))

@@ -71,15 +71,22 @@ func TestASenderThatSendsNothingLosesItsConnection(t *testing.T) {
 	r.worker("w1", 1)
 	task := r.task("")
 	lease := r.lease(task.ID).Lease.ID
-	for name, at := range map[string]string{
-		"transcript":    "transcript?lease_id=" + lease,
-		"workspace":     "workspace?lease_id=" + lease,
-		"artifact":      "artifacts?path=f&lease_id=" + lease,
-		"a lost lease":  "transcript?lease_id=" + task.ID,
-		"a wrong field": "artifacts?path=../f&lease_id=" + lease,
+	at, sum := "/llm-tasks/"+task.ID, "&sha256="+sumOf("x")
+	for name, request := range map[string]string{
+		"transcript":      "PUT " + at + "/transcript?lease_id=" + lease + sum,
+		"workspace":       "PUT " + at + "/workspace?lease_id=" + lease + sum,
+		"artifact":        "PUT " + at + "/artifacts?path=f&lease_id=" + lease + sum,
+		"a lost lease":    "PUT " + at + "/transcript?lease_id=" + task.ID + sum,
+		"a wrong field":   "PUT " + at + "/artifacts?path=../f&lease_id=" + lease + sum,
+		"events":          "POST " + at + "/events?lease_id=" + lease,
+		"a task":          "POST /llm-tasks",
+		"a completion":    "POST " + at + "/complete",
+		"connection test": "POST /test-connection",
+		"sign-in":         "POST /session",
+		"a deletion":      "DELETE /contexts/c",
 	} {
 		for _, size := range []int{1000, 1 << 20} { // net/http reads the rest of the smaller one
-			r.halfSent(fmt.Sprint(name, ", ", size, " bytes"), task.ID+"/"+at, size)
+			r.halfSent(fmt.Sprint(name, ", ", size, " bytes"), request, size)
 		}
 	}
 	err := filepath.WalkDir(filepath.Join(r.dir, "artifacts"), func(path string, d fs.DirEntry, err error) error {
@@ -94,7 +101,7 @@ func TestASenderThatSendsNothingLosesItsConnection(t *testing.T) {
 }
 
 // halfSent sends the beginning of a body and waits until the server disconnects.
-func (r *fixture) halfSent(name, at string, size int) {
+func (r *fixture) halfSent(name, request string, size int) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), 2*time.Minute)
 	defer cancel()
@@ -103,8 +110,9 @@ func (r *fixture) halfSent(name, at string, size int) {
 	defer conn.Close()
 	limit, _ := ctx.Deadline()
 	must(r.t, conn.SetDeadline(limit))
-	_, err = fmt.Fprintf(conn, "PUT /api/runtime/llm-tasks/%s&sha256=%s HTTP/1.1\r\nHost: x\r\n%s: %s\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\nbeginning",
-		at, sumOf("x"), auth.HeaderKey, adminKey, size)
+	method, path, _ := strings.Cut(request, " ")
+	_, err = fmt.Fprintf(conn, "%s /api/runtime%s HTTP/1.1\r\nHost: x\r\n%s: %s\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\nbeginning",
+		method, path, auth.HeaderKey, adminKey, size)
 	must(r.t, err)
 	in := bufio.NewReader(conn)
 	res, err := http.ReadResponse(in, nil)

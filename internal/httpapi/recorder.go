@@ -65,7 +65,6 @@ type call struct {
 	rest      func() // the part of the handler that lasting has deferred
 	ends      func() // what follows at the end of the call, however it ends; or nil
 
-	admitted int64       // bytes of the body budget
 	reserved *share.Part // of the response; nil without one
 }
 

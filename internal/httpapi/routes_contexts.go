@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -97,9 +96,6 @@ func (s *Server) listContexts(ctx context.Context, c *call, in *contextFilter) (
 	return paged(c, list, next), err
 }
 
-// partTime is how long the upload of one part may take.
-const partTime = 5 * time.Minute
-
 // putTranscriptPart streams the body to the blob store.
 func (s *Server) putTranscriptPart(ctx context.Context, c *call, in *partUpload) (*reply[bloom.TranscriptPart], error) {
 	size := c.r.ContentLength
@@ -109,8 +105,7 @@ func (s *Server) putTranscriptPart(ctx context.Context, c *call, in *partUpload)
 	case size < 0:
 		return nil, bloom.Invalid("The request must state its length", bloom.FieldError{Field: "Content-Length", Message: "is missing"})
 	}
-	body := s.pacedBody(c, size, partTime)
-	defer body.end()
+	body := s.pacedBody(c, size, s.streamTimeout, bodyTime)
 	if err := s.mayUse(ctx, c, in.ID, in.LeaseID); err != nil {
 		return nil, err
 	}

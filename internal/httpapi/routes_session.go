@@ -6,17 +6,12 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 )
 
 const sessionPath = runtimePath + "/session"
-
-// signInBodyTimeout bounds how long callers without a key, of whom any number may try to sign in,
-// can hold a connection.
-const signInBodyTimeout = 5 * time.Second
 
 // session is the caller's identity.
 type session struct {
@@ -127,13 +122,10 @@ func (s *Server) backToSignIn(ctx context.Context, to string, err error) *redire
 // then, as with every other request: addresses are cheap, and many together must not lock out people.
 func (s *Server) signIn(ctx context.Context, c *call, _ *none) (*reply[session], error) {
 	limited := s.limits.take(c.w, s.limits.signIn, s.network(c.r))
-	rc := http.NewResponseController(c.w)
-	_ = rc.SetReadDeadline(time.Now().Add(signInBodyTimeout))
 	var b signInBody
 	if err := s.decode(c, limitBody, &b); err != nil {
 		return nil, cmp.Or(limited, err)
 	}
-	_ = rc.SetReadDeadline(time.Time{}) // net/http would take an expired deadline for a disconnect
 	if limited != nil && !s.auth.Valid(ctx, b.Key, s.proxies.Client(c.r)) {
 		return nil, limited
 	}

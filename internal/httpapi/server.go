@@ -47,8 +47,7 @@ type Server struct {
 	anonymousAudits              *guard.Limiter
 	stored, writable             probe
 	probed                       *guard.Limiter // limits log lines for probes
-	bodies                       *budget
-	answers                      *share.Shares
+	small, large, answers        *share.Shares  // memory of bodies and of answers
 	refusalsOfOne, refusalsOfAll *guard.Limiter
 	mux                          *guard.Mux[auth.Policy]
 	api                          huma.API
@@ -83,11 +82,11 @@ func New(c Config) *Server {
 	s := &Server{
 		svc: c.Service, store: c.Store, auth: c.Auth, origin: c.Origin, proxy: c.Proxy, proxies: c.Proxies, web: c.Web, log: c.Logger,
 		clock: c.Clock, started: c.StartedAt, version: c.Version, loopbackOnly: c.LoopbackOnly, observe: c.Observe, limits: newLimits(c), anonymousAudits: guard.NewLimiter(c.Clock, anonymousAudits), probed: guard.NewLimiter(c.Clock, probesLogged),
-		bodies: newBudget(cmp.Or(c.BodyBudget, DefaultBodyBudget)), streamTimeout: cmp.Or(c.StreamTimeout, DefaultStreamTimeout), disk: c.Disk, privateCA: c.PrivateCA, known: c.Known, files: share.New(transfersOfAll, transfersOfNetwork),
+		streamTimeout: cmp.Or(c.StreamTimeout, DefaultStreamTimeout), disk: c.Disk, privateCA: c.PrivateCA, known: c.Known, files: share.New(transfersOfAll, transfersOfNetwork),
 	}
 	s.problems = problems.New(s.store, s.svc, s.clock, s.log)
-	answers := max(cmp.Or(c.BodyBudget, DefaultBodyBudget), leastAnswers)
-	s.answers = share.New(answers, answers/2)
+	memory := max(cmp.Or(c.BodyBudget, DefaultBodyBudget), leastAnswers)
+	s.small, s.large, s.answers = shareOf(memory/2), shareOf(memory), shareOf(memory)
 	s.refusalsOfOne, s.refusalsOfAll = guard.NewLimiter(c.Clock, refusalsOfOne), guard.NewLimiter(c.Clock, refusalsOfAll)
 	s.mux = guard.NewMux(policies, s.enter)
 	s.api = humago.New(s.mux, apiConfig(c.Version))
@@ -209,7 +208,6 @@ func (s *Server) enter(policy auth.Policy, h http.HandlerFunc) http.HandlerFunc 
 		c.caller, c.r, c.w = caller, r, w
 		c.accept = r.Header.Get("Accept")
 		r.Header.Del("Accept") // responses have one format, and huma 2.39 panics on some invalid values
-		c.finally(func() { s.bodies.release(c) })
 		c.finally(func() { c.answered(0) })
 		defer func() { c.ends() }()
 		h(w, r)
