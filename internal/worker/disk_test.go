@@ -46,7 +46,7 @@ func TestAWorkerThatCannotWriteItsStateFolderLeavesTheQueueToOthers(t *testing.T
 	if l.w.Status().StateError == "" {
 		t.Error("its status does not say why it takes nothing")
 	}
-	found, err := h.rt.Service.Problems(t.Context(), true)
+	found, err := h.api.Problems(t.Context())
 	if err != nil || !slices.ContainsFunc(found.Problems, func(p bloom.Problem) bool {
 		return p.Code == bloom.ProblemWorkerError && slices.Equal(p.Names, []string{"node"})
 	}) ||

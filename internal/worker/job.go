@@ -17,6 +17,7 @@ type job struct {
 	since  time.Time
 
 	refusedAgain bool // the task's credentials were refused before; set when the run has ended
+	refusedAlone bool // those of others were not; set when the run has ended
 }
 
 // take handles a lease from a claim. Only the polling goroutine calls it.
@@ -165,7 +166,7 @@ func (w *Worker) outcome(j *job, run bloom.Run, cause error, lost bool) *deliver
 	case run.Release != nil:
 		notBefore := w.boundNotBefore(run.Release.NotBefore, now)
 		// With an internal error the task's context is not ready; the worker is.
-		if at := time.UnixMilli(notBefore); at.After(now) && run.Completion.ErrorClass != bloom.ClassInternal {
+		if at := time.UnixMilli(notBefore); at.After(now) && run.Completion.ErrorClass != bloom.ClassInternal && !j.refusedAlone {
 			w.park(j, at, run)
 		}
 		return release(k.lease, run.Release.Reason, max(notBefore, w.afterPause(j)), now)

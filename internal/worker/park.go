@@ -24,9 +24,22 @@ const maxPauseReason = 300
 // maxSuspects is how many refused tasks a worker remembers.
 const maxSuspects = 1000
 
-// noteCredentials parks the worker if a run's credentials were refused. If only this task is
-// refused, which another one since shows, its refusal is an outcome like any other: it would keep
-// the worker from all tasks.
+// A task that alone is refused, which the success of another one since its last refusal shows,
+// would keep the worker from all tasks: it waits by itself, longer each time. Such a refusal costs
+// no attempt either, until there were freeRefusals of them: a limit may be of the task's model.
+const (
+	freeRefusals  = 9
+	maxAloneDelay = 5 * time.Minute
+)
+
+// suspicion is what a worker remembers of a refused task.
+type suspicion struct {
+	last  time.Time
+	alone int // how often it alone was refused
+}
+
+// noteCredentials parks the worker if a run's credentials were refused, unless only this task is
+// refused.
 func (w *Worker) noteCredentials(j *job, run *bloom.Run) {
 	success := !run.Refused && run.Completion.Status == bloom.OutcomeSuccess
 	if success {
@@ -40,8 +53,16 @@ func (w *Worker) noteCredentials(j *job, run *bloom.Run) {
 	if success && j.since.After(w.refusedAt) {
 		w.refusals = 0
 	}
-	if run.Refused && w.suspect(j, now) {
-		run.Refused, run.Release, run.Completion.Retryable = false, nil, true
+	if run.Refused {
+		if alone := w.suspect(j, now); alone > 0 {
+			run.Refused, run.Completion.Retryable, j.refusedAlone = false, true, true
+			if run.Release != nil {
+				run.Release.NotBefore = bloom.Millis(now.Add(min(firstRefusal<<min(alone-1, 16), maxAloneDelay)))
+			}
+			if alone > freeRefusals {
+				run.Release = nil
+			}
+		}
 	}
 	if !run.Refused || now.Before(w.parked()) { // parked: by a run beside this one
 		w.mu.Unlock()
@@ -54,15 +75,20 @@ func (w *Worker) noteCredentials(j *job, run *bloom.Run) {
 	w.park(j, now.Add(wait), *run)
 }
 
-// suspect notes that a task was refused, and reports whether another one has succeeded since this
-// task was last refused. It requires w.mu.
-func (w *Worker) suspect(j *job, now time.Time) bool {
+// suspect notes that a task was refused, and returns how often it alone was: 0 unless another one has
+// succeeded since it was last refused. It requires w.mu.
+func (w *Worker) suspect(j *job, now time.Time) (alone int) {
 	before, again := w.suspects[j.keeper.task.ID]
 	if len(w.suspects) >= maxSuspects || w.suspects == nil {
-		w.suspects = map[string]time.Time{}
+		w.suspects = map[string]suspicion{}
 	}
-	w.suspects[j.keeper.task.ID], j.refusedAgain = now, again
-	return again && w.acceptedAt.After(before)
+	if again && w.acceptedAt.After(before.last) {
+		before.alone++
+		alone = before.alone
+	}
+	before.last, j.refusedAgain = now, again
+	w.suspects[j.keeper.task.ID] = before
+	return alone
 }
 
 // credentialsAccepted lifts the limit to one task, because the model has answered a run that

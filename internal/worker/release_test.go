@@ -142,26 +142,38 @@ func TestATaskThatIsAlwaysRefusedDoesNotKeepTheOthersWaiting(t *testing.T) {
 	h.until(good.ID, bloom.TaskCompleted)
 }
 
-func TestARefusalOfOneTaskAloneCountsAsItsAttempt(t *testing.T) {
+// A limit may be of the task's model, so nine refusals of one task alone are free.
+func TestARefusalOfOneTaskAloneCostsNoAttemptAtFirst(t *testing.T) {
 	h, clock := newHarness(t), &leap{}
+	clock.by.Store(-int64(24 * time.Hour)) // so that the task is not waited for
 	l := h.start(func(c *worker.Config) { c.Capabilities.MaxConcurrency, c.Clock = 2, clock })
-	h.rt.Submit("good", "do it")
-	good := h.runner.next(t)
-	bad := h.rt.Submit("bad", "do it")
-	h.runner.next(t).end <- refused()
-	h.until(bad.ID, bloom.TaskQueued)
-	good.end <- success("done")
-	h.until(good.task.ID, bloom.TaskCompleted)
-	clock.by.Add(int64(time.Minute))
-	h.runner.next(t).end <- refused()
-	for got := bad; got.Attempts == 0 || got.Status != bloom.TaskQueued; {
-		var err error
-		if got, err = h.api.Task(t.Context(), bad.ID); err != nil {
-			t.Fatal(err)
-		}
+	succeed := func() {
+		good := h.rt.Submit("good", "do it")
+		h.runner.next(t).end <- success("done")
+		h.until(good.ID, bloom.TaskCompleted)
 	}
-	if l.w.Status().ParkedUntil.After(clock.Now()) {
-		t.Error("the worker is parked because of one task")
+	bad := h.rt.Submit("bad", "do it")
+	run := h.runner.next(t)
+	for refusals := range 11 {
+		if refusals > 0 {
+			run.emit(bloom.EventUsage, nil) // so that the worker takes another task beside it
+			succeed()
+		}
+		run.end <- refused()
+		if refusals == 0 {
+			h.logs.await(t, "not claiming tasks for a while")
+			clock.by.Add(int64(time.Minute))
+		}
+		run = h.runner.next(t)
+		if free := run.task.Attempts - 1; run.task.ID != bad.ID || (free == 0) != (refusals < 10) {
+			t.Fatalf("after %d refusals the task has used %d attempts", refusals+1, free)
+		}
+		if refusals > 0 && l.w.Status().ParkedUntil.After(clock.Now()) {
+			t.Fatal("the worker is parked because of one task")
+		}
+		if refusals > 0 && refusals < 10 && run.task.RunAt < bloom.Millis(clock.Now()) {
+			t.Errorf("refusal %d: the task does not wait", refusals+1)
+		}
 	}
 }
 

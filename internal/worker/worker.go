@@ -35,7 +35,7 @@ type Worker struct {
 	pausing    *bloom.Pause         // claims nothing until its end; nil before the first one
 	refusals   int                  // how often the credentials were refused since the last success
 	refusedAt  time.Time            // of the last refusal
-	suspects   map[string]time.Time // when tasks were last refused
+	suspects   map[string]suspicion // by task
 	acceptedAt time.Time            // when a run last succeeded
 	limited    bool                 // takes one task at a time: no run shows yet that the credentials are accepted again
 	readyErr   error                // why no task can be run at present; nil when one can
