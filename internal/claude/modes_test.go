@@ -23,6 +23,7 @@ var everything = map[string]func(*testing.T){
 	"TestTimeoutEndsTheRun":                            TestTimeoutEndsTheRun,
 	"TestSilenceEndsTheRun":                            TestSilenceEndsTheRun,
 	"TestTheCauseOfACancelledContextDecides":           TestTheCauseOfACancelledContextDecides,
+	"TestAHookThatHangsCostsOneTimeLimit":              TestAHookThatHangsCostsOneTimeLimit,
 	"TestBudgetIsEnforced":                             TestBudgetIsEnforced,
 	"TestNotLoggedIn":                                  TestNotLoggedIn,
 	"TestAPIErrorsHaveTheirClasses":                    TestAPIErrorsHaveTheirClasses,

@@ -2,6 +2,7 @@ package claude_test
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -41,11 +42,29 @@ func TestTimeoutEndsTheRun(t *testing.T) {
 func TestSilenceEndsTheRun(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, standin.Sequence(standin.Reply{Until: make(chan struct{})}))
-	h.config.Silence = 3 * time.Second
+	h.config.Silence = 15 * time.Second // in which claude begins, also on a busy machine
 	run, _ := h.run(task("hang"))
 	wantError(t, run, bloom.ClassTimeout)
 	if !run.Completion.Retryable {
 		t.Errorf("run = %s, want another attempt, because the model has not answered", show(run))
+	}
+}
+
+func TestAHookThatHangsCostsOneTimeLimit(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, standin.Sequence(standin.Reply{Text: "ok"}))
+	h.file(".claude/settings.json", `{"hooks":{"SessionStart":[{"hooks":[{"type":"command","command":"sleep 600"}]}]}}`)
+	for name, limit := range map[string]func(*bloom.Task){
+		"silence":    func(*bloom.Task) { h.config.Silence = 5 * time.Second },
+		"time limit": func(b *bloom.Task) { b.Policy.TimeoutSec = 5; h.config.Silence = time.Hour },
+	} {
+		b := task("hello")
+		limit(&b)
+		run, _ := h.run(b)
+		wantError(t, run, bloom.ClassTimeout)
+		if run.Completion.Retryable || !strings.Contains(*run.Completion.ErrorMessage, "hook") {
+			t.Errorf("%s: run = %s, want no other attempt and the cause", name, show(run))
+		}
 	}
 }
 

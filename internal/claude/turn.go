@@ -48,6 +48,7 @@ type outcome struct {
 	stderr    string       // the last 8 KiB
 	retry     *message     // the last api_retry
 	limit     *rateLimit   // the last rate_limit_event
+	launched  bool         // a process of claude was given the prompt
 	worked    bool         // claude has begun to answer
 	earlier   string       // the parts of its answer that the last one continues
 	lastText  string       // the last text that it wrote, with the earlier parts
@@ -150,7 +151,7 @@ func (s *coldSession) attempt(parent context.Context, prompt string) outcome {
 		stopped = cause
 	}
 	out := watch.seen
-	out.exit, out.superErr, out.stopped = exit, superErr, stopped
+	out.launched, out.exit, out.superErr, out.stopped = true, exit, superErr, stopped
 	out.stderr = string(watch.stderrTail.data)
 	if out.sessionID != "" {
 		s.resume, s.fork = out.sessionID, false

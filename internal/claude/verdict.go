@@ -155,11 +155,15 @@ func stoppedVerdict(o outcome) verdict {
 	return v
 }
 
-// timedOut returns the verdict on a run that took too long. It is retried only if the model
-// had not answered, because another attempt would pay for the same steps.
+// timedOut returns the verdict on a run that took too long. It is not retried if the model had
+// answered, because another attempt would pay for the same steps, nor if claude did not even begin,
+// because it would hang again.
 func timedOut(o outcome, message string) verdict {
+	if o.launched && o.sessionID == "" {
+		message = "claude did not begin its session in time, as when a hook or an MCP server of its settings hangs: " + message
+	}
 	v := failed(bloom.ClassTimeout, message)
-	v.retryable = !o.worked
+	v.retryable = !o.worked && (!o.launched || o.sessionID != "")
 	return v
 }
 

@@ -170,7 +170,7 @@ func (l *warmProcess) turn(ctx context.Context, c Config, w *watcher, prompt str
 	out := w.seen
 	out.stderr = string(w.stderrTail.data)
 	l.mu.Unlock()
-	out.stopped = stopped
+	out.launched, out.stopped = true, stopped
 	if out.result != nil && l.turns == 1 {
 		l.firstMemory = l.process.Memory()
 	}
