@@ -29,7 +29,7 @@ func (s *Server) backgroundLoops() []*maintenance.Loop {
 		maintenance.NewSilentWorkers(maintenance.SilentWorkersConfig{Store: s.store, Logger: s.log}),
 		retention,
 		maintenance.NewFillContexts(maintenance.FillContextsConfig{Store: s.store, Logger: s.log, Every: maintenance.DefaultFillEvery}),
-		maintenance.NewSearch(maintenance.SearchConfig{Store: s.store, Read: s.service.ReadContent, Logger: s.log, Every: maintenance.DefaultSearchEvery}),
+		maintenance.NewSearch(maintenance.SearchConfig{Store: s.store, Read: s.service.Content.Read, Logger: s.log, Every: maintenance.DefaultSearchEvery}),
 		maintenance.NewSeries(maintenance.SeriesConfig{Store: s.store, Logger: s.log, Every: maintenance.DefaultSeriesEvery}),
 	}
 	if atEnd {

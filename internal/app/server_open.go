@@ -62,7 +62,7 @@ func openServer(ctx context.Context, cfg config.Server, b Build, workerKey strin
 	}
 	s.observed = s.metrics.Observe(s.store, b.Tracing)
 	deps := dispatch.Config{Store: s.observed, Blobs: s.blobs, Objects: nil, Contents: nil, BlobState: s.folder.State, RowLimit: 0, MaxWorkers: 0, SettingsPoll: 0, MaxFile: int64(s.cfg.ArtifactLimitMiB) << 20, Seal: seal, Logger: b.Logger,
-		Membridge: nil, MembridgeURL: "", MembridgeAdminKey: "", PageBytes: cfg.PageMiB << 20,
+		Membridge: nil, MembridgeURL: "", MembridgeAdminKey: "",
 		MaxQueued: int64(cfg.MaxQueued), MaxQueuedByActor: int64(cfg.MaxQueuedKey), Machine: func() problems.Machine { return s.machine(b.Version) }}
 	s.openMover()
 	deps.Contents = s.mover
@@ -177,7 +177,7 @@ func (s *Server) buildHTTP(b Build, proxies guard.Proxies) error {
 	s.handler = b.Tracing.Handler(httpapi.New(httpapi.Config{
 		Service: s.service, Store: s.observed, Auth: s.auth, Origin: origin, Proxy: proxy, Metrics: s.metrics, Observe: s.metrics.Request, Proxies: proxies,
 		Logger: b.Logger, Version: b.Version, Web: webui.New(), Installer: installer,
-		BodyBudget: int64(s.cfg.BodyBudgetMiB) << 20, StreamTimeout: s.cfg.StreamTimeout, Refused: s.metrics.Refused,
+		PageBytes: s.cfg.PageMiB << 20, BodyBudget: int64(s.cfg.BodyBudgetMiB) << 20, StreamTimeout: s.cfg.StreamTimeout, Refused: s.metrics.Refused,
 		Limits: httpapi.Limits{Address: s.cfg.RateAddress, SignIn: s.cfg.RateSignIn, Key: s.cfg.RateKey, Worker: s.cfg.RateWorker,
 			Registrations: registrations, Streams: streams, Files: files},
 		Known: front.Known, LoopbackOnly: isLoopback(s.listener.Addr()),
@@ -186,7 +186,7 @@ func (s *Server) buildHTTP(b Build, proxies guard.Proxies) error {
 	}))
 	s.metrics.Describe(b.Version, s.store, s.bridgeState())
 	s.metrics.DescribeAuth(func() string { return string(s.Mode()) }, string(auth.ModeKeys), string(auth.ModeDevelopment), string(auth.ModeInsecure))
-	s.metrics.DescribeStorage(s.service.Blobs, s.service.WaitingContent)
+	s.metrics.DescribeStorage(s.service.Content.State, s.service.Content.Waiting)
 	if s.cfg.Secure() {
 		s.metrics.DescribeCertificate(func() time.Time { return s.front.CertificateExpires(s.domain()) })
 	}

@@ -18,7 +18,7 @@ func TestTheAPIsTablesAreComplete(t *testing.T) {
 	}
 	names := regexp.MustCompile(`bloom\.Error\{[^{}]*?Code:\s*"([a-z_]+)"|\b(?:Code|Event)[A-Z]\w*\s*=\s*"([a-z_]+)"`)
 	found := 0
-	for _, dir := range []string{"../..", "../auth", "../dispatch", "../httpapi", "../membridge"} {
+	for _, dir := range []string{"../..", "../auth", "../content", "../dispatch", "../httpapi", "../search", "../transcripts", "../membridge"} {
 		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			switch {
 			case err != nil:

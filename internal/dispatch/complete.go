@@ -15,6 +15,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/input"
+	"github.com/bloom-runtime/bloom/internal/transcripts"
 )
 
 const textMedia = "text/plain; charset=utf-8"
@@ -31,7 +32,7 @@ func (s *Service) Complete(ctx context.Context, taskID string, c bloom.Completio
 	if err != nil {
 		return bloom.Completed{}, err
 	}
-	if err := s.checkTranscript(ctx, &req); err != nil {
+	if err := s.Transcripts.Check(ctx, &req); err != nil {
 		return bloom.Completed{}, err
 	}
 	if err := s.uploadOutput(ctx, &req); err != nil {
@@ -45,7 +46,7 @@ func (s *Service) Complete(ctx context.Context, taskID string, c bloom.Completio
 	switch {
 	case done.Replayed: // its parts may have been replaced since
 		s.deleteUpload(ctx, req, done.Artifact.URL)
-	case req.Unkept == missingUpload:
+	case req.Unkept == transcripts.MissingUpload:
 		s.log.ErrorContext(ctx, "not updating the context: an upload is missing; do all servers share the artifact storage?", "task_id", taskID, "context_id", req.ContextID)
 	}
 	if done.Result.Output == nil {
@@ -80,22 +81,15 @@ func newCompleteRequest(taskID string, c bloom.Completion, actor string) (bloom.
 }
 
 // uploadOutput uploads content that is too long for a row.
-func (s *Service) uploadOutput(ctx context.Context, req *bloom.CompleteRequest) error {
-	if req.Content == nil || len(*req.Content) <= s.inline {
+func (s *Service) uploadOutput(ctx context.Context, req *bloom.CompleteRequest) (err error) {
+	if req.Content == nil {
 		return nil
 	}
-	key := contentKey(*req, s.clock.Now())
-	url, err := s.blobs.Put(ctx, key, strings.NewReader(*req.Content), req.Size, req.SHA256)
-	switch {
-	case err == nil:
-		req.Content, req.URL = nil, &url
-		req.Displaced = s.objects != nil && !s.objects.Placed(url)
-	case !errors.Is(err, bloom.ErrBlobsUnavailable) || len(*req.Content) > s.rowLimit:
-		return blobTrouble(err)
-	default:
-		req.Displaced = true // it stays in its row until the storage is available
+	req.URL, req.Displaced, err = s.Content.PutText(ctx, contentKey(*req, s.clock.Now()), *req.Content, req.SHA256)
+	if req.URL != nil {
+		req.Content = nil
 	}
-	return nil
+	return err
 }
 
 // contentKey returns the key of a completion's content: task, lease and digest, so
@@ -104,20 +98,6 @@ func (s *Service) uploadOutput(ctx context.Context, req *bloom.CompleteRequest) 
 func contentKey(req bloom.CompleteRequest, now time.Time) string {
 	lease := cmp.Or(req.Completion.LeaseID, "active")
 	return "artifacts/" + req.TaskID + "/" + lease + "-" + req.SHA256 + "-" + now.UTC().Format("20060102")
-}
-
-// blobTrouble returns a failure of the blob store as an error that workers retry:
-// they still have the outcome.
-func blobTrouble(err error) error {
-	var e *bloom.Error
-	switch {
-	case errors.As(err, &e):
-		return err
-	case errors.Is(err, bloom.ErrContentMismatch):
-		return bloom.Invalid("The content does not match the announced size or digest", bloom.FieldError{Field: "sha256", Message: "must be the digest of the whole body"})
-	}
-	return &bloom.Error{Kind: bloom.KindUnavailable, Code: bloom.CodeUnavailable,
-		Message: "The artifact store does not answer; try again shortly", Cause: err}
 }
 
 // cleanUpRefused deletes the upload of a refused completion. After an internal error
@@ -153,7 +133,7 @@ func (s *Service) deleteUpload(ctx context.Context, req bloom.CompleteRequest, k
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if err := s.blobs.Delete(ctx, *req.URL); err != nil {
+	if err := s.Content.Blobs.Delete(ctx, *req.URL); err != nil {
 		s.log.WarnContext(ctx, "deleting an orphaned upload failed; the sweep will delete it", "url", *req.URL, "error", err)
 	}
 }

@@ -70,14 +70,18 @@ func (s *Service) PutFile(ctx context.Context, f FileUpload, content io.Reader) 
 	if err := s.CheckFile(ctx, f); err != nil {
 		return bloom.Artifact{}, err
 	}
-	if err := s.takeUpload(ctx, f.TaskID, f.LeaseID, f.Size); err != nil {
+	if err := s.TakeUpload(ctx, f.TaskID, f.LeaseID, f.Size); err != nil {
 		return bloom.Artifact{}, err
 	}
-	n, err := s.uploadFile(ctx, f.TaskID, content, f.Size, strings.ToLower(f.SHA256))
+	id, err := uuid.NewV7()
 	if err != nil {
+		return bloom.Artifact{}, bloom.Internal(err)
+	}
+	n := bloom.NewArtifact{ID: id.String(), TaskID: f.TaskID, LeaseID: f.LeaseID, Path: f.Path, Type: f.Type, MediaType: mediaOf(f.Path), Actor: f.Actor, Tags: []string{},
+		Size: f.Size, SHA256: strings.ToLower(f.SHA256)}
+	if n.URL, n.Displaced, err = s.Content.Put(ctx, fileKey(n.TaskID, n.ID, s.clock.Now()), content, n.Size, n.SHA256); err != nil {
 		return bloom.Artifact{}, err
 	}
-	n.LeaseID, n.Path, n.Type, n.MediaType, n.Actor, n.Tags = f.LeaseID, f.Path, f.Type, mediaOf(f.Path), f.Actor, []string{}
 	for _, tag := range f.Tags {
 		n.Tags = append(n.Tags, bloom.CleanText(tag))
 	}
@@ -90,33 +94,6 @@ func (s *Service) PutFile(ctx context.Context, f FileUpload, content io.Reader) 
 		s.refusedStale(ctx, f.TaskID, f.LeaseID, f.Actor, err)
 	}
 	return a, err
-}
-
-// uploadFile uploads the content of an artifact that is not recorded yet.
-func (s *Service) uploadFile(ctx context.Context, taskID string, content io.Reader, size int64, sum string) (n bloom.NewArtifact, err error) {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return n, bloom.Internal(err)
-	}
-	url, err := s.putLarge(ctx, fileKey(taskID, id.String(), s.clock.Now()), content, size, sum)
-	if err != nil {
-		return n, err
-	}
-	return bloom.NewArtifact{ID: id.String(), TaskID: taskID, URL: url, Size: size, SHA256: sum, Displaced: s.objects != nil && !s.objects.Placed(url)}, nil
-}
-
-// putLarge stores content that is too large for a row, even while the object storage
-// is unavailable.
-func (s *Service) putLarge(ctx context.Context, key string, content io.Reader, size int64, sum string) (string, error) {
-	put := s.blobs.Put
-	if s.objects != nil {
-		put = s.objects.PutFile
-	}
-	url, err := put(ctx, key, content, size, sum)
-	if err != nil {
-		return "", blobTrouble(err)
-	}
-	return url, nil
 }
 
 // fileKey returns a unique key. See contentKey for the day in it.

@@ -23,16 +23,6 @@ func (s *Service) Release(ctx context.Context, taskID string, r bloom.ReleaseSpe
 	return s.store.Release(ctx, taskID, r, actor)
 }
 
-// Leases lists leases, newest first.
-func (s *Service) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error) {
-	input.Normalize(&q)
-	list := func(q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error) { return s.store.Leases(ctx, q) }
-	if knowsNoPages(q.Page) {
-		return leasesUnpaged(q, list)
-	}
-	return list(q)
-}
-
 // refusedStale records in the audit that a request under a lost lease was refused, as often as
 // staleAudited allows. Without an actor it names the worker that had the lease. If recording
 // fails, the refusal still holds.
@@ -71,6 +61,17 @@ func (s *Service) CheckActive(ctx context.Context, taskID, leaseID string) error
 		return bloom.ErrLeaseLost
 	}
 	return err
+}
+
+// Held returns the task of an active lease.
+func (s *Service) Held(ctx context.Context, taskID, leaseID string) (bloom.Task, error) {
+	if leaseID == "" {
+		return bloom.Task{}, bloom.ErrLeaseLost
+	}
+	if err := s.CheckActive(ctx, taskID, leaseID); err != nil {
+		return bloom.Task{}, err
+	}
+	return s.store.Task(ctx, taskID)
 }
 
 // Holder returns the worker of a task's lease.

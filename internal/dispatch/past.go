@@ -108,7 +108,7 @@ func (st *Stream) transcribed(ctx context.Context) (events []bloom.Event, err er
 }
 
 func (st *Stream) openTranscript(ctx context.Context, t *transcript) error {
-	content, err := st.s.openContent(ctx, t.artifact)
+	content, err := st.s.Content.Open(ctx, t.artifact)
 	if err != nil {
 		return err
 	}

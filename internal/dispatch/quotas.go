@@ -98,9 +98,9 @@ func (s *Service) OverQuota() (names []string) {
 	return names
 }
 
-// takeUpload counts an upload of n bytes under a lease, and leaves space for the database.
-func (s *Service) takeUpload(ctx context.Context, taskID, leaseID string, n int64) error {
-	if m := s.Machine(); s.objects == nil && m.DiskLow && m.FreeBytes < problems.DiskVeryLow+uint64(max(n, 0)) {
+// TakeUpload counts an upload of n bytes under a lease, and leaves space for the database.
+func (s *Service) TakeUpload(ctx context.Context, taskID, leaseID string, n int64) error {
+	if m := s.Machine(); s.Content.Objects == nil && m.DiskLow && m.FreeBytes < problems.DiskVeryLow+uint64(max(n, 0)) {
 		return errDiskReserve
 	}
 	return s.take(ctx, uploadQuota, leaseID, n>>10+1, taskID, leaseID)

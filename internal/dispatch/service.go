@@ -9,18 +9,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/content"
 	"github.com/bloom-runtime/bloom/internal/guard"
 	"github.com/bloom-runtime/bloom/internal/problems"
-	"github.com/bloom-runtime/bloom/internal/share"
+	"github.com/bloom-runtime/bloom/internal/transcripts"
 )
 
 // Membridge is the control plane as the use cases need it. Its client retries and
@@ -70,18 +69,16 @@ type Config struct {
 	MembridgeAdminKey string
 	// Objects is the object storage in which Blobs stores all content, not only content
 	// longer than bloom.InlineContentLimit. Nil: there is none.
-	Objects ObjectStorage
+	Objects content.Objects
 	// BlobState returns the state of Blobs if there are no Objects; nil: always healthy.
 	BlobState func() bloom.BlobState
 	// Contents moves and verifies the content of all artifacts; nil: not supported.
-	Contents Contents
+	Contents content.Sweeper
 	// RowLimit is the longest content that may stay in its row while the object storage
 	// is unavailable and Blobs has no other place, in bytes.
 	RowLimit int
 	// MaxFile is the largest file that a worker may upload, in bytes; 0: none.
 	MaxFile int64
-	// PageBytes limits one page of a list, in bytes; 0: DefaultPageBytes.
-	PageBytes int
 	// MaxQueued limits the queued tasks, MaxQueuedByActor those of one actor; 0: no
 	// limit. Several servers together may exceed it by what they create in a second.
 	MaxQueued, MaxQueuedByActor int64
@@ -98,25 +95,6 @@ type Config struct {
 	SettingsPoll time.Duration
 }
 
-// Contents works on the content of all artifacts.
-type Contents interface {
-	Move(ctx context.Context, all bool, report func(bloom.MoveReport)) (bloom.MoveReport, error)
-	Verify(ctx context.Context, report func(bloom.VerifyReport, *bloom.ContentDefect)) (bloom.VerifyReport, error)
-}
-
-// ObjectStorage is the object storage as the use cases need it beyond bloom.Blobs.
-type ObjectStorage interface {
-	// State returns its state, without a request.
-	State() bloom.BlobState
-	// Placed reports whether url is in the object storage.
-	Placed(url string) bool
-	// PutFile is Put for content that is too large for a row.
-	PutFile(ctx context.Context, key string, content io.Reader, size int64, sha256 string) (url string, err error)
-	// Link returns a URL from which anybody can read the content for the time valid; ""
-	// if the content is not in object storage.
-	Link(ctx context.Context, url string, valid time.Duration, mediaType, name string) (string, error)
-}
-
 // DefaultPoll is how long a change may go unnoticed by waiting polls and streams if
 // no hint announces it.
 const DefaultPoll = 4 * time.Second
@@ -127,20 +105,16 @@ const DefaultSettingsPoll = 30 * time.Second
 
 // Service implements the runtime's use cases. It is safe for concurrent use.
 type Service struct {
+	Content     *content.Store
+	Transcripts *transcripts.Store
+
 	store     bloom.Store
-	blobs     bloom.Blobs
-	objects   ObjectStorage
-	contents  Contents
-	state     func() bloom.BlobState
-	rowLimit  int
 	maxFile   int64
 	most      int64 // MaxWorkers
 	seal      Sealer
 	membridge Membridge
 	clock     bloom.Clock
 	log       *slog.Logger
-	inline    int
-	pageBytes int
 	poll      time.Duration
 	env       membridgeSettings
 
@@ -152,8 +126,6 @@ type Service struct {
 	settings    settingsCache
 	configuring sync.Mutex // held while the membridge settings are saved or loaded
 	forgot      forgotten
-	searches    *share.Shares
-	snippets    *semaphore.Weighted // limits concurrent batches of snippets
 	staleOne    *guard.Limiter
 	staleAll    *guard.Limiter
 	quotas      quotas
@@ -176,8 +148,8 @@ func New(ctx context.Context, c Config) (*Service, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{
-		store: c.Store, blobs: c.Blobs, objects: c.Objects, contents: c.Contents, state: c.BlobState, rowLimit: c.RowLimit, maxFile: c.MaxFile, seal: c.Seal, membridge: c.Membridge,
-		clock: c.Clock, log: c.Logger, inline: bloom.InlineContentLimit, pageBytes: cmp.Or(c.PageBytes, DefaultPageBytes),
+		store: c.Store, maxFile: c.MaxFile, seal: c.Seal, membridge: c.Membridge,
+		clock: c.Clock, log: c.Logger,
 		poll:    cmp.Or(c.Poll, DefaultPoll),
 		most:    cmp.Or(c.MaxWorkers, bloom.MaxWorkers),
 		env:     membridgeSettings{url: c.MembridgeURL, adminKey: c.MembridgeAdminKey},
@@ -186,14 +158,11 @@ func New(ctx context.Context, c Config) (*Service, error) {
 	if s.machine == nil {
 		s.machine = func() problems.Machine { return problems.Machine{} }
 	}
-	if c.Objects != nil {
-		s.inline = -1
-	}
+	s.Content = &content.Store{Rows: c.Store, Blobs: c.Blobs, Objects: c.Objects, Sweeper: c.Contents, BlobState: c.BlobState, RowLimit: c.RowLimit}
+	s.Transcripts = &transcripts.Store{Rows: c.Store, Content: s.Content, Clock: c.Clock, Log: c.Logger}
 	s.full = newFullness(c)
 	s.staleOne, s.staleAll = guard.NewLimiter(c.Clock, staleAudited), guard.NewLimiter(c.Clock, staleAuditedAll)
 	s.quotas.of, s.quotas.reached = map[[2]string]*rate.Limiter{}, map[string]time.Time{}
-	s.searches = share.New(searchesOfAll, searchesOfOne)
-	s.snippets = semaphore.NewWeighted(snippetsAtOnce)
 	s.hub = newHub(s.clock)
 	s.feeds = newFeeds()
 	if err := s.loadSettings(ctx); err != nil {

@@ -13,12 +13,13 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/search"
 )
 
 // answerBytes is the memory of a page of texts, before it is encoded, and leastAnswers lets three
 // callers read one each.
 const (
-	answerBytes  = dispatch.DefaultPageBytes
+	answerBytes  = search.DefaultPageBytes
 	leastAnswers = 6 * answerBytes
 )
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/content"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 )
@@ -199,7 +200,7 @@ func (r *fixture) wantAudited(actions []string, k bloom.CreatedKey) {
 }
 
 // moves has nothing to move.
-type moves struct{ dispatch.Contents }
+type moves struct{ content.Sweeper }
 
 func (moves) Move(context.Context, bool, func(bloom.MoveReport)) (bloom.MoveReport, error) {
 	return bloom.MoveReport{}, nil

@@ -46,6 +46,8 @@ type Config struct {
 	// StreamTimeout is how long a reader of a stream or of an artifact may read nothing
 	// before its connection is cut. 0: DefaultStreamTimeout.
 	StreamTimeout time.Duration
+	// PageBytes limits one page of a list, in bytes; 0: search.DefaultPageBytes.
+	PageBytes int
 	// Limits are requests per minute; the zero value has none.
 	Limits Limits
 	// Refused is called with the name of the limit for every request that a limit

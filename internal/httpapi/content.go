@@ -43,7 +43,7 @@ func (s *Server) artifactContent(ctx context.Context, c *call, in *contentQuery)
 	}
 	link := ""
 	if in.Redirect == "1" {
-		if link, err = s.svc.ContentLink(ctx, a); err != nil {
+		if link, err = s.svc.Content.Link(ctx, a); err != nil {
 			return nil, err
 		}
 	}
@@ -57,7 +57,7 @@ func (s *Server) artifactContent(ctx context.Context, c *call, in *contentQuery)
 }
 
 func (s *Server) serveContent(ctx context.Context, c *call, a bloom.Artifact) {
-	content := &contentReader{open: func(offset int64) (io.ReadCloser, error) { return s.svc.OpenRange(ctx, a, offset, -1) },
+	content := &contentReader{open: func(offset int64) (io.ReadCloser, error) { return s.svc.Content.OpenRange(ctx, a, offset, -1) },
 		size: a.Size, sum: a.SHA256, hash: sha256.New()}
 	defer content.Close()
 	w := &heldHeader{w: c.w, to: s.paced(c.w)}

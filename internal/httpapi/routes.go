@@ -90,7 +90,7 @@ func (s *Server) systemRoutes() {
 func (s *Server) health(ctx context.Context, c *call, _ *none) (*reply[health], error) {
 	h := health{
 		Status: "ok", Service: "bloom-runtime", Version: s.version, Uptime: s.clock.Now().Sub(s.started).Seconds(),
-		Storage: s.store.Name(), Membridge: s.svc.MembridgeState(), Artifacts: s.svc.Blobs(), Auth: s.auth.Mode(), Loopback: s.loopbackOnly,
+		Storage: s.store.Name(), Membridge: s.svc.MembridgeState(), Artifacts: s.svc.Content.State(), Auth: s.auth.Mode(), Loopback: s.loopbackOnly,
 	}
 	if c.caller.Known() && s.disk != nil {
 		h.Disk = s.disk()
@@ -116,7 +116,7 @@ func (s *Server) health(ctx context.Context, c *call, _ *none) (*reply[health], 
 		return &reply[health]{http.StatusServiceUnavailable, h}, nil
 	}
 	if c.caller.Known() && h.Artifacts.Kind == bloom.BlobsS3 {
-		if n, err := s.svc.WaitingContent(ctx); err == nil {
+		if n, err := s.svc.Content.Waiting(ctx); err == nil {
 			h.Artifacts.Waiting = &n
 		}
 	}

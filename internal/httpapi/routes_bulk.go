@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/input"
+	"github.com/bloom-runtime/bloom/internal/search"
 )
 
 // bulkAtOnce is how many tasks of one request are changed concurrently, so that the
@@ -16,12 +16,12 @@ const bulkAtOnce = 16
 
 func (s *Server) bulkRoutes() {
 	for _, op := range []struct {
-		dispatch.Bulk
+		search.Bulk
 		many, all string
 		do        func(store bloom.Store, ctx context.Context, id, actor string) (bloom.Task, error)
 	}{
-		{dispatch.BulkCancel, "Cancel many tasks", "Cancel all tasks that match", bloom.Store.Cancel},
-		{dispatch.BulkRequeue, "Put many tasks back in the queue", "Put all tasks that match back in the queue", bloom.Store.Requeue},
+		{search.BulkCancel, "Cancel many tasks", "Cancel all tasks that match", bloom.Store.Cancel},
+		{search.BulkRequeue, "Put many tasks back in the queue", "Put all tasks that match back in the queue", bloom.Store.Requeue},
 	} {
 		handle(s, route{method: http.MethodPost, path: tasksPath + "/" + op.Name, id: op.Name + "-tasks", summary: op.many, tag: "tasks", body: bloom.TaskIDs{}},
 			func(ctx context.Context, c *call, _ *none) (*reply[bloom.TaskOutcomes], error) {
@@ -45,8 +45,8 @@ func (s *Server) bulkRoutes() {
 }
 
 // matching changes the next tasks that match, or counts them.
-func (s *Server) matching(ctx context.Context, c *call, op dispatch.Bulk, in bloom.TasksMatching, do func(store bloom.Store, ctx context.Context, id, actor string) (bloom.Task, error)) (done bloom.TasksMatched, err error) {
-	ids, next, err := s.svc.Matching(ctx, op, in)
+func (s *Server) matching(ctx context.Context, c *call, op search.Bulk, in bloom.TasksMatching, do func(store bloom.Store, ctx context.Context, id, actor string) (bloom.Task, error)) (done bloom.TasksMatched, err error) {
+	ids, next, err := s.lists.Matching(ctx, op, in)
 	if err != nil {
 		return done, err
 	}
@@ -59,7 +59,7 @@ func (s *Server) matching(ctx context.Context, c *call, op dispatch.Bulk, in blo
 			done.Changed++
 		}
 	}
-	return done, s.svc.AuditMatched(ctx, op, in, done, c.caller.Name)
+	return done, s.lists.AuditMatched(ctx, op, in, done, c.caller.Name)
 }
 
 // forEach changes each of the tasks. A refusal of one does not affect the others.

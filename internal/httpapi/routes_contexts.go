@@ -23,13 +23,17 @@ type leaseOfTask struct {
 	LeaseID string `query:"lease_id" doc:"The lease under which the caller holds the task"`
 }
 
-// underLease checks that the caller may use the lease, then calls h.
-func underLease[O any](s *Server, h func(context.Context, *call, *leaseOfTask) (*O, error)) func(context.Context, *call, *leaseOfTask) (*O, error) {
+// underLease checks that the caller may use the lease, then calls h with the task that it holds.
+func underLease[O any](s *Server, h func(context.Context, *call, bloom.Task) (*O, error)) func(context.Context, *call, *leaseOfTask) (*O, error) {
 	return func(ctx context.Context, c *call, in *leaseOfTask) (*O, error) {
 		if err := s.mayUse(ctx, c, in.ID, in.LeaseID); err != nil {
 			return nil, err
 		}
-		return h(ctx, c, in)
+		task, err := s.svc.Held(ctx, in.ID, in.LeaseID)
+		if err != nil {
+			return nil, err
+		}
+		return h(ctx, c, task)
 	}
 }
 
@@ -58,26 +62,26 @@ func (s *Server) contextRoutes() {
 			return &reply[droppedContext]{http.StatusOK, droppedContext{true, in.ID}}, err
 		})
 	handle(s, route{method: http.MethodGet, path: transcriptPath, id: "transcript-state", summary: "The state of the transcript of a held task's context", tag: "leases"},
-		underLease(s, func(ctx context.Context, _ *call, in *leaseOfTask) (*reply[bloom.TranscriptState], error) {
-			st, _, err := s.svc.Transcript(ctx, in.ID, in.LeaseID, false)
+		underLease(s, func(ctx context.Context, _ *call, task bloom.Task) (*reply[bloom.TranscriptState], error) {
+			st, _, err := s.svc.Transcripts.Transcript(ctx, task.ContextID, false)
 			return &reply[bloom.TranscriptState]{http.StatusOK, st}, err
 		}))
 	handle(s, route{method: http.MethodGet, path: transcriptPath + "/content", id: "transcript-content", summary: "The transcript of a held task's context, compressed", tag: "leases"}, underLease(s, s.transcriptContent))
 	handle(s, route{method: http.MethodPut, path: transcriptPath, id: "put-transcript-part", summary: "Upload what a turn added to its context's transcript", tag: "leases", raw: true}, s.putTranscriptPart)
 	handle(s, route{method: http.MethodGet, path: workspacePath, id: "workspace-state", summary: "The state of the working folder of a held task's context", tag: "leases"},
-		underLease(s, func(ctx context.Context, _ *call, in *leaseOfTask) (*reply[bloom.WorkspaceState], error) {
-			st, _, err := s.svc.Workspace(ctx, in.ID, in.LeaseID, false)
+		underLease(s, func(ctx context.Context, _ *call, task bloom.Task) (*reply[bloom.WorkspaceState], error) {
+			st, _, err := s.svc.Transcripts.Workspace(ctx, task.ContextID, false)
 			return &reply[bloom.WorkspaceState]{http.StatusOK, st}, err
 		}))
 	handle(s, route{method: http.MethodGet, path: workspacePath + "/content", id: "workspace-content", summary: "The working folder of a held task's context, as a compressed tar archive", tag: "leases"},
-		underLease(s, func(ctx context.Context, c *call, in *leaseOfTask) (*huma.StreamResponse, error) {
-			st, content, err := s.svc.Workspace(ctx, in.ID, in.LeaseID, true)
-			return s.frames(ctx, c, in, st.SHA256, content), err
+		underLease(s, func(ctx context.Context, c *call, task bloom.Task) (*huma.StreamResponse, error) {
+			st, content, err := s.svc.Transcripts.Workspace(ctx, task.ContextID, true)
+			return s.frames(ctx, c, task, st.SHA256, content), err
 		}))
 	handle(s, route{method: http.MethodPut, path: workspacePath, id: "put-workspace-part", summary: "Upload a part of what a task made of its context's working folder", tag: "leases", raw: true}, s.putTranscriptPart)
 	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}/earlier", id: "earlier-tasks", summary: "The last completed tasks of a held task's context, in short", tag: "leases"},
-		underLease(s, func(ctx context.Context, _ *call, in *leaseOfTask) (*reply[[]bloom.Exchange], error) {
-			list, err := s.svc.Earlier(ctx, in.ID, in.LeaseID)
+		underLease(s, func(ctx context.Context, _ *call, task bloom.Task) (*reply[[]bloom.Exchange], error) {
+			list, err := s.svc.Transcripts.Earlier(ctx, task.ContextID)
 			return &reply[[]bloom.Exchange]{http.StatusOK, list}, err
 		}))
 }
@@ -109,23 +113,30 @@ func (s *Server) putTranscriptPart(ctx context.Context, c *call, in *partUpload)
 	if err := s.mayUse(ctx, c, in.ID, in.LeaseID); err != nil {
 		return nil, err
 	}
-	part, err := s.svc.PutTranscriptPart(ctx, in.ID, in.LeaseID, body, size, in.SHA256)
+	task, err := s.svc.Held(ctx, in.ID, in.LeaseID)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.svc.TakeUpload(ctx, in.ID, in.LeaseID, size); err != nil {
+		return nil, err
+	}
+	part, err := s.svc.Transcripts.Put(ctx, task.ContextID, in.LeaseID, body, size, in.SHA256)
 	err = body.cause(err)
 	return &reply[bloom.TranscriptPart]{http.StatusOK, part}, err
 }
 
 // transcriptContent streams the parts as they were uploaded: each is a zstd frame,
 // and so is their concatenation. If one cannot be read, the connection is cut.
-func (s *Server) transcriptContent(ctx context.Context, c *call, in *leaseOfTask) (*huma.StreamResponse, error) {
-	st, content, err := s.svc.Transcript(ctx, in.ID, in.LeaseID, true)
+func (s *Server) transcriptContent(ctx context.Context, c *call, task bloom.Task) (*huma.StreamResponse, error) {
+	st, content, err := s.svc.Transcripts.Transcript(ctx, task.ContextID, true)
 	if err != nil {
 		return nil, err
 	}
-	return s.frames(ctx, c, in, st.SHA256, content), nil
+	return s.frames(ctx, c, task, st.SHA256, content), nil
 }
 
 // frames streams content of a context, or returns nil if there is none.
-func (s *Server) frames(ctx context.Context, c *call, in *leaseOfTask, sum string, content io.ReadCloser) *huma.StreamResponse {
+func (s *Server) frames(ctx context.Context, c *call, task bloom.Task, sum string, content io.ReadCloser) *huma.StreamResponse {
 	if content == nil {
 		return nil
 	}
@@ -138,7 +149,7 @@ func (s *Server) frames(ctx context.Context, c *call, in *leaseOfTask, sum strin
 		s.allowUntil(w, 0)
 		if _, err := io.Copy(s.paced(w), content); err != nil {
 			if ctx.Err() == nil {
-				s.log.ErrorContext(ctx, "sending a context's content failed", "request_id", c.id, "task_id", in.ID, "error", err)
+				s.log.ErrorContext(ctx, "sending a context's content failed", "request_id", c.id, "task_id", task.ID, "error", err)
 			}
 			panic(http.ErrAbortHandler)
 		}

@@ -130,6 +130,6 @@ func (s *Server) listLeases(ctx context.Context, c *call, in *leaseFilter) (*pag
 	if err := checkFilter("status", status, bloom.LeaseActive, bloom.LeaseExpired, bloom.LeaseReleased, bloom.LeaseFailed); err != nil {
 		return nil, err
 	}
-	leases, next, err := s.svc.Leases(ctx, bloom.LeaseQuery{Status: status, TaskID: in.TaskID, WorkerID: in.WorkerID, Page: in.whole(p)})
+	leases, next, err := s.lists.Leases(ctx, bloom.LeaseQuery{Status: status, TaskID: in.TaskID, WorkerID: in.WorkerID, Page: in.whole(p)})
 	return paged(c, leases, next), err
 }

@@ -42,12 +42,12 @@ func (s *Server) recordRoutes() {
 	handle(s, route{method: http.MethodPost, path: artifactsPath + "/move", id: "move-artifacts", summary: "Move all content to the object storage", tag: "records", answer: bloom.ContentLine{}, media: ndjson},
 		func(ctx context.Context, c *call, _ *none) (*huma.StreamResponse, error) {
 			return s.contentLines(ctx, c, func(ctx context.Context, line func(bloom.ContentLine)) error {
-				return s.svc.MoveContents(ctx, c.caller.Name, line)
+				return s.svc.Content.Move(ctx, c.caller.Name, line)
 			})
 		})
 	handle(s, route{method: http.MethodPost, path: artifactsPath + "/verify", id: "verify-artifacts", summary: "Verify all stored content", tag: "records", answer: bloom.ContentLine{}, media: ndjson},
 		func(ctx context.Context, c *call, _ *none) (*huma.StreamResponse, error) {
-			return s.contentLines(ctx, c, s.svc.VerifyContents)
+			return s.contentLines(ctx, c, s.svc.Content.Verify)
 		})
 	handle(s, route{method: http.MethodGet, path: runtimePath + "/audit", id: "list-audit", texts: true, summary: "Audit entries, newest first", tag: "records"}, s.listAudit)
 	handle(s, route{method: http.MethodGet, path: runtimePath + "/audit/chain", id: "audit-chain", texts: true, summary: "The audit's hash chain, oldest first", tag: "records"},
@@ -73,7 +73,7 @@ func (s *Server) listArtifacts(ctx context.Context, c *call, in *artifactFilter)
 	if err != nil {
 		return nil, err
 	}
-	list, next, err := s.svc.Artifacts(ctx, bloom.ArtifactQuery{TaskID: in.TaskID, ShortID: in.ShortID, Type: in.Type, Page: p})
+	list, next, err := s.lists.Artifacts(ctx, bloom.ArtifactQuery{TaskID: in.TaskID, ShortID: in.ShortID, Type: in.Type, Page: p})
 	return paged(c, list, next), err
 }
 

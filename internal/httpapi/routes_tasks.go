@@ -50,12 +50,12 @@ func (s *Server) taskRoutes() {
 		})
 	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}/results", id: "task-results", texts: true, summary: "A task's results, newest first", tag: "tasks"},
 		func(ctx context.Context, _ *call, in *pathID) (*reply[resultList], error) {
-			results, newest, err := s.svc.Results(ctx, in.ID)
+			results, newest, err := s.lists.Results(ctx, in.ID)
 			return &reply[resultList]{http.StatusOK, resultList{results, newest}}, err
 		})
 	handle(s, route{method: http.MethodGet, path: runtimePath + "/runs", id: "list-runs", texts: true, summary: "The last 50 tasks", tag: "tasks"},
 		func(ctx context.Context, c *call, _ *none) (*page[bloom.Task], error) {
-			tasks, _, err := s.svc.Tasks(ctx, bloom.TaskQuery{Page: bloom.Page{Limit: 50}})
+			tasks, _, err := s.lists.Tasks(ctx, bloom.TaskQuery{Page: bloom.Page{Limit: 50}})
 			return paged(c, tasks, bloom.Cursor{}), err
 		})
 }
@@ -121,7 +121,7 @@ func (s *Server) listTasks(ctx context.Context, c *call, in *taskFilter) (*page[
 	if err := checkFilter("status", status, bloom.TaskStatuses...); err != nil {
 		return nil, err
 	}
-	tasks, next, err := s.svc.Tasks(ctx, bloom.TaskQuery{
+	tasks, next, err := s.lists.Tasks(ctx, bloom.TaskQuery{
 		Status: status, ContextID: in.ContextID, AgentSlug: in.AgentSlug,
 		WorkerID: in.WorkerID, Error: in.Error, Labels: in.Label, ShortID: in.ShortID, Text: in.Text, Page: in.whole(p),
 	})

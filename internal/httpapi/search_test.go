@@ -15,7 +15,7 @@ func (r *fixture) index() {
 	r.t.Helper()
 	for more := true; more; {
 		var err error
-		_, more, err = r.store.IndexTasks(context.Background(), r.service.ReadContent)
+		_, more, err = r.store.IndexTasks(context.Background(), r.service.Content.Read)
 		must(r.t, err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/guard"
 	"github.com/bloom-runtime/bloom/internal/problems"
+	"github.com/bloom-runtime/bloom/internal/search"
 	"github.com/bloom-runtime/bloom/internal/share"
 )
 
@@ -35,6 +36,7 @@ type Server struct {
 	origin       *auth.Origin
 	proxy        MembridgeProxy
 	problems     *problems.Finder
+	lists        *search.Store
 	proxies      guard.Proxies
 	web          WebApp
 	log          *slog.Logger
@@ -84,7 +86,10 @@ func New(c Config) *Server {
 		clock: c.Clock, started: c.StartedAt, version: c.Version, loopbackOnly: c.LoopbackOnly, observe: c.Observe, limits: newLimits(c), anonymousAudits: guard.NewLimiter(c.Clock, anonymousAudits), probed: guard.NewLimiter(c.Clock, probesLogged),
 		streamTimeout: cmp.Or(c.StreamTimeout, DefaultStreamTimeout), disk: c.Disk, privateCA: c.PrivateCA, known: c.Known, files: share.New(transfersOfAll, transfersOfNetwork),
 	}
-	s.problems = problems.New(s.store, s.svc, s.clock, s.log)
+	if s.svc != nil { // without one there is only the description
+		s.problems = problems.New(s.store, s.svc, s.svc.Content, s.clock, s.log)
+		s.lists = search.New(s.store, s.svc.Content, c.PageBytes)
+	}
 	memory := max(cmp.Or(c.BodyBudget, DefaultBodyBudget), leastAnswers)
 	s.small, s.large, s.answers = shareOf(memory/2), shareOf(memory), shareOf(memory)
 	s.refusalsOfOne, s.refusalsOfAll = guard.NewLimiter(c.Clock, refusalsOfOne), guard.NewLimiter(c.Clock, refusalsOfAll)

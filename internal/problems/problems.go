@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/content"
 )
 
 // Machine is what a server knows about itself, apart from its store.
@@ -26,11 +27,9 @@ type Machine struct {
 // Server is what the problems of the server itself are derived from.
 type Server interface {
 	Machine() Machine
-	Blobs() bloom.BlobState
 	MembridgeFailures() int // in a row
 	MaxQueued() int64       // 0: no limit
 	OverQuota() []string    // workers
-	WaitingContent(ctx context.Context) (int64, error)
 }
 
 const (
@@ -57,6 +56,7 @@ const (
 type Finder struct {
 	store  bloom.Store
 	server Server
+	bytes  *content.Store
 	clock  bloom.Clock
 	log    *slog.Logger
 
@@ -66,8 +66,8 @@ type Finder struct {
 }
 
 // New returns a Finder.
-func New(store bloom.Store, server Server, clock bloom.Clock, log *slog.Logger) *Finder {
-	return &Finder{store: store, server: server, clock: clock, log: log}
+func New(store bloom.Store, server Server, bytes *content.Store, clock bloom.Clock, log *slog.Logger) *Finder {
+	return &Finder{store: store, server: server, bytes: bytes, clock: clock, log: log}
 }
 
 // Find returns what is wrong with the installation, the worst first. It reads a bounded number of
@@ -80,7 +80,7 @@ func (r *Finder) Find(ctx context.Context, admin bool) bloom.Problems {
 		ctx, done := context.WithTimeout(context.WithoutCancel(ctx), findTime) // the result is for other callers, too
 		defer done()
 		f := facts{now: bloom.Millis(now), machine: r.server.Machine()}
-		f.ofMachine(r.server)
+		f.ofMachine(r.server, r.bytes.State())
 		if err := f.read(ctx, r); err == nil {
 			f.ofWorkers()
 			f.ofCredentials()
@@ -139,7 +139,7 @@ func (f *facts) read(ctx context.Context, r *Finder) error {
 	if slices.ContainsFunc(f.failed, refusedCredentials) { // see completedSince
 		f.completed, errs[7] = tasks(bloom.TaskCompleted)
 	}
-	f.displaced, errs[8] = r.server.WaitingContent(ctx)
+	f.displaced, errs[8] = r.bytes.Waiting(ctx)
 	f.keys, _, errs[9] = r.store.Keys(ctx, bloom.Page{Limit: bloom.MaxPageSize})
 	return cmp.Or(errs[:]...)
 }

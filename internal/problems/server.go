@@ -7,7 +7,7 @@ import (
 )
 
 // ofMachine finds the problems of the server, of its machine and of the services that it uses.
-func (f *facts) ofMachine(s Server) {
+func (f *facts) ofMachine(s Server, b bloom.BlobState) {
 	m := f.machine
 	if m.WritesFail != "" {
 		f.add(bloom.Problem{Code: bloom.ProblemWrites, Severity: bloom.SeverityError, Action: m.WritesFail})
@@ -23,7 +23,7 @@ func (f *facts) ofMachine(s Server) {
 		f.add(p)
 	}
 	f.named(bloom.SeverityWarning, bloom.ProblemQuota, s.OverQuota())
-	if b := s.Blobs(); !b.Connected {
+	if !b.Connected {
 		f.add(bloom.Problem{Code: bloom.ProblemArtifacts, Severity: severe(b.Kind == bloom.BlobsLocal)})
 	}
 	if s.MembridgeFailures() >= membridgeFail {

@@ -13,13 +13,16 @@ const root = join(import.meta.dirname, '../../..')
 const places = [
   '',
   'internal/auth',
+  'internal/content',
   'internal/dispatch',
   'internal/guard',
   'internal/httpapi',
   'internal/lifecycle',
+  'internal/search',
   'internal/store',
   'internal/store/postgres',
   'internal/store/sqlite',
+  'internal/transcripts',
   'internal/membridge/mbclient',
   'internal/membridge/registry',
 ]

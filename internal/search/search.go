@@ -1,16 +1,20 @@
-package dispatch
+// Package search lists and searches tasks, artifacts and leases in pages of limited size, and finds
+// the tasks of bulk operations.
+package search
 
 import (
 	"cmp"
 	"context"
-	"io"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/content"
 	"github.com/bloom-runtime/bloom/internal/fulltext"
+	"github.com/bloom-runtime/bloom/internal/share"
 )
 
 // Limits of a search.
@@ -39,8 +43,23 @@ var (
 		Message: "Other searches are running; try again shortly"}
 )
 
+// Store lists and searches. It is safe for concurrent use.
+type Store struct {
+	rows      bloom.Store
+	content   *content.Store
+	pageBytes int
+	searches  *share.Shares
+	snippets  *semaphore.Weighted // limits concurrent batches of snippets
+}
+
+// New returns a Store whose pages have at most so many bytes; 0: DefaultPageBytes.
+func New(rows bloom.Store, content *content.Store, pageBytes int) *Store {
+	return &Store{rows: rows, content: content, pageBytes: cmp.Or(pageBytes, DefaultPageBytes),
+		searches: share.New(searchesOfAll, searchesOfOne), snippets: semaphore.NewWeighted(snippetsAtOnce)}
+}
+
 // search lists the tasks that contain a text.
-func (s *Service) search(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
+func (s *Store) search(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
 	q.Page = searchPage(q.Page)
 	tasks, next, err := s.searchOnce(ctx, q)
 	if err == nil {
@@ -50,7 +69,7 @@ func (s *Service) search(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, 
 }
 
 // searchOnce waits for the caller's turn and searches.
-func (s *Service) searchOnce(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
+func (s *Store) searchOnce(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
 	wait, done := context.WithTimeout(ctx, searchTurnWait)
 	defer done()
 	slot, err := s.searches.Acquire(wait, bloom.CallerOf(ctx).KeyID, 1)
@@ -76,7 +95,7 @@ func searchPage(p bloom.Page) bloom.Page {
 }
 
 // addSnippets sets the snippets of found tasks.
-func (s *Service) addSnippets(ctx context.Context, text string, tasks []bloom.Task) error {
+func (s *Store) addSnippets(ctx context.Context, text string, tasks []bloom.Task) error {
 	q := fulltext.Parse(text)
 	soon, done := context.WithTimeout(ctx, snippetWait)
 	defer done()
@@ -91,7 +110,7 @@ func (s *Service) addSnippets(ctx context.Context, text string, tasks []bloom.Ta
 	return nil
 }
 
-func (s *Service) addBatch(ctx context.Context, q fulltext.Query, batch []bloom.Task) error {
+func (s *Store) addBatch(ctx context.Context, q fulltext.Query, batch []bloom.Task) error {
 	if err := s.snippets.Acquire(ctx, 1); err != nil {
 		return err
 	}
@@ -100,7 +119,7 @@ func (s *Service) addBatch(ctx context.Context, q fulltext.Query, batch []bloom.
 	for i := range batch {
 		ids[i] = batch[i].ID
 	}
-	texts, err := s.store.TaskTexts(ctx, ids)
+	texts, err := s.rows.TaskTexts(ctx, ids)
 	if err != nil {
 		return err
 	}
@@ -115,12 +134,12 @@ func (s *Service) addBatch(ctx context.Context, q fulltext.Query, batch []bloom.
 }
 
 // readOutputs reads outputs from the blob store.
-func (s *Service) readOutputs(ctx context.Context, texts []bloom.TaskText) []bloom.TaskText {
+func (s *Store) readOutputs(ctx context.Context, texts []bloom.TaskText) []bloom.TaskText {
 	var all sync.WaitGroup
 	for i := range texts {
 		t := &texts[i]
 		if t.URL != "" {
-			all.Go(func() { t.Output, _ = s.ReadContent(ctx, t.URL, bloom.MaxSearchText) })
+			all.Go(func() { t.Output, _ = s.content.Read(ctx, t.URL, bloom.MaxSearchText) })
 		}
 	}
 	all.Wait()
@@ -139,18 +158,4 @@ func snippetOf(q fulltext.Query, t bloom.TaskText) *bloom.Snippet {
 		return nil
 	}
 	return &bloom.Snippet{In: "prompt", Parts: inPrompt}
-}
-
-// ReadContent implements bloom.ReadContent.
-func (s *Service) ReadContent(ctx context.Context, url string, most int) (string, error) {
-	content, err := s.blobs.OpenRange(ctx, url, 0, int64(most))
-	if err != nil {
-		return "", err
-	}
-	defer content.Close()
-	var b strings.Builder
-	if _, err := io.Copy(&b, content); err != nil {
-		return "", err
-	}
-	return strings.ToValidUTF8(b.String(), ""), nil
 }

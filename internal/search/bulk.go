@@ -1,4 +1,4 @@
-package dispatch
+package search
 
 import (
 	"context"
@@ -30,7 +30,7 @@ const bulkPages = 50
 // Matching lists the ids of the next tasks that an operation changes, newest first
 // within each status, and where to continue; next is "" if there are no more.
 // Following next visits each task once, however the tasks change meanwhile.
-func (s *Service) Matching(ctx context.Context, op Bulk, m bloom.TasksMatching) (ids []string, next string, err error) {
+func (s *Store) Matching(ctx context.Context, op Bulk, m bloom.TasksMatching) (ids []string, next string, err error) {
 	input.Normalize(&m)
 	if m.Empty() {
 		return nil, "", bloom.Invalid("Name at least one condition", bloom.FieldError{Field: "status", Message: "must be given, or another condition"})
@@ -47,7 +47,7 @@ func (s *Service) Matching(ctx context.Context, op Bulk, m bloom.TasksMatching) 
 	if m.DryRun {
 		most = bloom.MaxTasksCounted
 	}
-	list := s.store.Tasks
+	list := s.rows.Tasks
 	if m.Text != "" {
 		list = s.searchOnce
 	}
@@ -95,13 +95,13 @@ func bulkPosition(next string, statuses []bloom.TaskStatus) (at int, cursor bloo
 
 // AuditMatched records who changed all matching tasks, in addition to the entry of
 // each task.
-func (s *Service) AuditMatched(ctx context.Context, op Bulk, m bloom.TasksMatching, done bloom.TasksMatched, actor string) error {
+func (s *Store) AuditMatched(ctx context.Context, op Bulk, m bloom.TasksMatching, done bloom.TasksMatched, actor string) error {
 	var of []string
 	for _, c := range [][2]string{{"status", string(m.Status)}, {"context", m.ContextID}, {"agent", m.AgentSlug}, {"worker", m.WorkerID}, {"error", m.Error}, {"labels", strings.Join(m.Labels, ", ")}, {"text", m.Text}} {
 		if c[1] != "" {
 			of = append(of, fmt.Sprintf("%s %q", c[0], c[1]))
 		}
 	}
-	return s.store.AppendAudit(ctx, bloom.Audit{Action: bloom.ActionTasksMatched, EntityType: bloom.EntityQueue, EntityID: op.Name, Actor: actor,
+	return s.rows.AppendAudit(ctx, bloom.Audit{Action: bloom.ActionTasksMatched, EntityType: bloom.EntityQueue, EntityID: op.Name, Actor: actor,
 		Detail: fmt.Sprintf("%s %d of %d tasks with %s", op.done, done.Changed, done.Matched, strings.Join(of, ", ")), Data: bloom.MustJSON(m)})
 }

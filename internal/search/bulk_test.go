@@ -1,13 +1,15 @@
-package dispatch_test
+package search_test
 
 import (
 	"context"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/search"
+	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
 // searched is a real store that runs a function during each search.
@@ -25,8 +27,13 @@ func (s *searched) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, 
 
 func TestABulkOperationSearchesInTurnAndForALimitedTime(t *testing.T) {
 	t.Parallel()
-	store := &searched{}
-	service, _ := open(t, func(c *dispatch.Config) { store.Store, c.Store = c.Store, store })
+	rows, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "bloom.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { rows.Close() })
+	store := &searched{Store: rows}
+	lists := search.New(store, nil, 0)
 	var running, searches atomic.Int64
 	store.during = func(ctx context.Context) {
 		defer running.Add(-1)
@@ -40,11 +47,11 @@ func TestABulkOperationSearchesInTurnAndForALimitedTime(t *testing.T) {
 		}
 		soon, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 		defer cancel()
-		if _, _, err := service.Tasks(soon, bloom.TaskQuery{Text: "a", Page: bloom.Page{Limit: 1}}); err == nil {
+		if _, _, err := lists.Tasks(soon, bloom.TaskQuery{Text: "a", Page: bloom.Page{Limit: 1}}); err == nil {
 			t.Error("another search did not wait")
 		}
 	}
-	if _, _, err := service.Matching(t.Context(), dispatch.BulkCancel, bloom.TasksMatching{Text: `"a a" "a a a"`, DryRun: true}); err != nil {
+	if _, _, err := lists.Matching(t.Context(), search.BulkCancel, bloom.TasksMatching{Text: `"a a" "a a a"`, DryRun: true}); err != nil {
 		t.Fatal(err)
 	}
 	if searches.Load() == 0 {

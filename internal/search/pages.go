@@ -1,4 +1,4 @@
-package dispatch
+package search
 
 import (
 	"cmp"
@@ -19,7 +19,7 @@ const leastText = 1 << 10
 // 0, only as far as the page's byte limit requires. If the rows still exceed the
 // limit, the page is shorter than requested and next continues after it. A search
 // lists at most bloom.MaxSearchPage tasks, with truncated texts.
-func (s *Service) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Task, next bloom.Cursor, err error) {
+func (s *Store) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Task, next bloom.Cursor, err error) {
 	input.Normalize(&q)
 	if q.Text != "" {
 		return s.search(ctx, q)
@@ -27,11 +27,11 @@ func (s *Service) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.T
 	return s.tasks(ctx, q)
 }
 
-func (s *Service) tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Task, next bloom.Cursor, err error) {
+func (s *Store) tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Task, next bloom.Cursor, err error) {
 	return bounded(q.Page, s.pageBytes, kind[bloom.Task]{
 		list: func(p bloom.Page) ([]bloom.Task, bloom.Cursor, error) {
 			q.Page = p
-			list := func(q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) { return s.store.Tasks(ctx, q) }
+			list := func(q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) { return s.rows.Tasks(ctx, q) }
 			if knowsNoPages(p) {
 				return tasksUnpaged(q, list)
 			}
@@ -40,7 +40,7 @@ func (s *Service) tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.T
 		size: taskSize,
 		cut:  func(t *bloom.Task) bool { return t.PromptTruncated || t.HintsTruncated },
 		whole: func(t *bloom.Task) (bloom.Task, error) {
-			full, err := s.store.Task(ctx, t.ID)
+			full, err := s.rows.Task(ctx, t.ID)
 			full.TaskState = t.TaskState // consistent with the rest of the list
 			return full, err
 		},
@@ -48,17 +48,27 @@ func (s *Service) tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.T
 }
 
 // Artifacts lists artifacts, newest first, with the same limits as Tasks.
-func (s *Service) Artifacts(ctx context.Context, q bloom.ArtifactQuery) (artifacts []bloom.Artifact, next bloom.Cursor, err error) {
+func (s *Store) Artifacts(ctx context.Context, q bloom.ArtifactQuery) (artifacts []bloom.Artifact, next bloom.Cursor, err error) {
 	input.Normalize(&q)
 	return bounded(q.Page, s.pageBytes, kind[bloom.Artifact]{
 		list: func(p bloom.Page) ([]bloom.Artifact, bloom.Cursor, error) {
 			q.Page = p
-			return s.store.Artifacts(ctx, q)
+			return s.rows.Artifacts(ctx, q)
 		},
 		size:  artifactSize,
 		cut:   func(a *bloom.Artifact) bool { return a.ContentTruncated },
-		whole: func(a *bloom.Artifact) (bloom.Artifact, error) { return s.store.Artifact(ctx, a.ID) },
+		whole: func(a *bloom.Artifact) (bloom.Artifact, error) { return s.rows.Artifact(ctx, a.ID) },
 	})
+}
+
+// Leases lists leases, newest first.
+func (s *Store) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error) {
+	input.Normalize(&q)
+	list := func(q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error) { return s.rows.Leases(ctx, q) }
+	if knowsNoPages(q.Page) {
+		return leasesUnpaged(q, list)
+	}
+	return list(q)
 }
 
 // kind is what bounded needs to know about a type of rows.
@@ -157,44 +167,14 @@ func artifactSize(a *bloom.Artifact) int {
 // Results lists a task's results, newest first, with their output, truncated beyond the
 // byte limit of a page. If the newest output is truncated, newest is all of it, which
 // the caller closes.
-func (s *Service) Results(ctx context.Context, taskID string) (results []bloom.Result, newest io.ReadCloser, err error) {
-	if results, err = s.results(ctx, taskID, s.pageBytes); err != nil || len(results) == 0 || !results[0].OutputTruncated {
+func (s *Store) Results(ctx context.Context, taskID string) (results []bloom.Result, newest io.ReadCloser, err error) {
+	if results, err = s.content.Results(ctx, taskID, s.pageBytes); err != nil || len(results) == 0 || !results[0].OutputTruncated {
 		return results, nil, err
 	}
-	_, newest, err = s.ArtifactContent(ctx, results[0].ArtifactID)
-	return results, newest, err
-}
-
-// results lists a task's results with the first bytes of their outputs: at most "most" of
-// the newest, and of all others together.
-func (s *Service) results(ctx context.Context, taskID string, most int) ([]bloom.Result, error) {
-	if _, err := s.store.Task(ctx, taskID); err != nil {
-		return nil, err
-	}
-	results, err := s.store.Results(ctx, taskID)
+	a, err := s.rows.Artifact(ctx, results[0].ArtifactID)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	left := most
-	for i := range results {
-		if err := s.fillOutput(ctx, &results[i], left); err != nil {
-			return nil, err
-		}
-		if out := results[i].Output; out != nil && i > 0 {
-			left -= len(*out)
-		}
-	}
-	return results, nil
-}
-
-// fillOutput sets a result's output, truncated to most bytes.
-func (s *Service) fillOutput(ctx context.Context, r *bloom.Result, most int) error {
-	most = max(most, leastText)
-	if r.Output == nil {
-		out, cut, err := s.readOutput(ctx, r.ArtifactID, most)
-		r.Output, r.OutputTruncated = out, cut
-		return err
-	}
-	r.CutOutput(most)
-	return nil
+	newest, err = s.content.Open(ctx, a)
+	return results, newest, err
 }

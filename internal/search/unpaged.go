@@ -1,4 +1,4 @@
-package dispatch
+package search
 
 import (
 	"cmp"

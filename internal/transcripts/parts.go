@@ -1,4 +1,4 @@
-package dispatch
+package transcripts
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/content"
 )
 
 // errNotTheLeases refuses parts that were not uploaded under the lease.
@@ -21,21 +22,21 @@ func partPrefix(contextID, leaseID string) string {
 
 // checkPart refuses a part that cannot be the answer of an upload under the lease, and
 // reports whether the upload is gone.
-func (s *Service) checkPart(ctx context.Context, p bloom.TranscriptPart, prefix string) (gone bool, err error) {
+func (s *Store) checkPart(ctx context.Context, p bloom.TranscriptPart, prefix string) (gone bool, err error) {
 	key, ours := partKey(p.URL, prefix)
 	if p.Size <= 0 || p.Size > bloom.MaxTranscriptPart || !ours {
 		return false, errNotTheLeases
 	}
 	// Only for a valid key: a storage might treat the request for another one as its own
 	// failure, and would then count as unavailable for everybody.
-	at, size, err := s.blobs.Stat(ctx, p.URL)
+	at, size, err := s.Content.Blobs.Stat(ctx, p.URL)
 	switch {
 	case at != key:
 		return false, errNotTheLeases
 	case bloom.KindOf(err) == bloom.KindNotFound || err == nil && size != p.Size:
 		return true, nil
 	case err != nil && !errors.Is(err, bloom.ErrBlobsUnavailable): // an unavailable storage must not block the outcome
-		return false, blobTrouble(err)
+		return false, content.Trouble(err)
 	}
 	return false, nil
 }
@@ -55,32 +56,24 @@ func partKey(url, prefix string) (key string, ours bool) {
 	return key, err == nil && len(raw) == digest/2 && key[:len(prefix)] == prefix && beforeKey.MatchString(before)
 }
 
-// PutTranscriptPart stores a part of a context's transcript or working folder. It
-// counts once a completion under the same lease names it; otherwise the sweep deletes
-// it later.
-func (s *Service) PutTranscriptPart(ctx context.Context, taskID, leaseID string, content io.Reader, size int64, sum string) (bloom.TranscriptPart, error) {
-	task, err := s.held(ctx, taskID, leaseID)
-	if err != nil {
-		return bloom.TranscriptPart{}, err
-	}
+// Put stores a part of a context's transcript or working folder. It counts once a completion under
+// the same lease names it; otherwise the sweep deletes it later.
+func (s *Store) Put(ctx context.Context, contextID, leaseID string, body io.Reader, size int64, sum string) (bloom.TranscriptPart, error) {
 	sum = strings.ToLower(sum)
 	if raw, err := hex.DecodeString(sum); err != nil || len(raw) != 32 {
 		return bloom.TranscriptPart{}, bloom.Invalid("The part's digest is wrong", bloom.FieldError{Field: "sha256", Message: "must be the SHA-256 of the body in hex"})
 	}
-	if err := s.takeUpload(ctx, taskID, leaseID, size); err != nil {
-		return bloom.TranscriptPart{}, err
-	}
-	url, err := s.putLarge(ctx, partPrefix(task.ContextID, leaseID)+sum, content, size, sum)
+	url, _, err := s.Content.Put(ctx, partPrefix(contextID, leaseID)+sum, body, size, sum)
 	if err != nil {
 		return bloom.TranscriptPart{}, err
 	}
 	return bloom.TranscriptPart{URL: url, Size: size}, nil
 }
 
-// openParts opens parts. It opens the first at once, so that the caller can report a
+// open opens parts. It opens the first at once, so that the caller can report a
 // missing part or an unavailable storage.
-func (s *Service) openParts(ctx context.Context, list []bloom.TranscriptPart) (io.ReadCloser, error) {
-	p := &parts{ctx: ctx, blobs: s.blobs, left: list}
+func (s *Store) open(ctx context.Context, list []bloom.TranscriptPart) (io.ReadCloser, error) {
+	p := &parts{ctx: ctx, blobs: s.Content.Blobs, left: list}
 	if len(list) == 0 {
 		return p, nil
 	}
@@ -120,11 +113,11 @@ func (p *parts) Read(b []byte) (int, error) {
 
 // next opens the next part.
 func (p *parts) next() error {
-	content, err := p.blobs.Open(p.ctx, p.left[0].URL)
+	now, err := p.blobs.Open(p.ctx, p.left[0].URL)
 	if err != nil {
-		return blobTrouble(err)
+		return content.Trouble(err)
 	}
-	p.now, p.left = content, p.left[1:]
+	p.now, p.left = now, p.left[1:]
 	return nil
 }
 
