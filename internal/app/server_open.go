@@ -171,9 +171,11 @@ func (s *Server) buildHTTP(b Build, proxies guard.Proxies) error {
 	if s.cfg.RateWorker == 0 {
 		registrations = 0
 	}
+	ofFiles := front.OpenFiles() / 8 // a download has two files open: with as many, a key has a quarter of them
 	if s.cfg.RateKey == 0 {
-		streams = 0
+		streams = ofFiles
 	}
+	streams = min(streams, ofFiles)
 	s.handler = b.Tracing.Handler(httpapi.New(httpapi.Config{
 		Service: s.service, Store: s.observed, Auth: s.auth, Origin: origin, Proxy: proxy, Metrics: s.metrics, Observe: s.metrics.Request, Proxies: proxies,
 		Logger: b.Logger, Version: b.Version, Web: webui.New(), Installer: installer,

@@ -39,16 +39,19 @@ type connection struct {
 	at      *list.Element // in that list; nil without one
 }
 
-// mostConnections is the default limit: it leaves a quarter of the process's open file limit to the
-// database and everything else.
-func mostConnections() int {
-	const most, fallback = 50_000, 768
+// OpenFiles returns the process's open file limit, at most a million.
+func OpenFiles() int {
+	const most, fallback = 1_000_000, 1024
 	var files syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) != nil {
 		return fallback
 	}
-	return int(min(uint64(files.Cur)/4*3, most)) //nolint:unconvert // signed on some systems
+	return int(min(uint64(files.Cur), most)) //nolint:unconvert // signed on some systems
 }
+
+// mostConnections is the default limit: it leaves a quarter of the open files to the database and
+// everything else.
+func mostConnections() int { return min(OpenFiles()/4*3, 50_000) }
 
 func newConnections(most int, log *slog.Logger) *connections {
 	if most <= 0 {

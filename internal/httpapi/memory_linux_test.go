@@ -311,6 +311,33 @@ func TestManyReadersOfLargeAnswersTakeLittleMemory(t *testing.T) {
 	p.staysSmall("many large answers")
 }
 
+// The downloads of one key, which read nothing, leave most of the open files to others.
+func TestOneKeyLeavesOpenFilesForOthers(t *testing.T) {
+	t.Parallel()
+	const files, most, downloads = 400, 400 / 8, 120
+	p := startWithFiles(t, files)
+	p.worker("w", 1)
+	task, lease := p.held()
+	p.call(200, nil, "POST", "/llm-tasks/"+task+"/complete", `{"status":"success","lease_id":"`+lease+`","output":"`+strings.Repeat("o", 4<<20)+`"}`)
+	var list []bloom.Artifact
+	p.call(200, &list, "GET", "/artifacts", "")
+	for i := range downloads {
+		conn := p.stalled("/artifacts/" + list[0].ID + "/content")
+		status := make([]byte, len("HTTP/1.1 200"))
+		_, err := io.ReadFull(conn, status)
+		must(t, err)
+		if want := map[bool]string{true: "HTTP/1.1 200", false: "HTTP/1.1 429"}[i < most]; string(status) != want {
+			t.Fatalf("download %d: %s, want %s", i+1, status, want)
+		}
+	}
+	var viewer bloom.CreatedKey
+	p.call(201, &viewer, "POST", "/keys", `{"name":"v","role":"viewer"}`)
+	p.key = viewer.Key
+	if a := p.do("GET", "/api/runtime/artifacts/"+list[0].ID+"/content", ""); a.status != 200 || len(a.body) != 4<<20 {
+		t.Errorf("another key: %d, %d bytes", a.status, len(a.body))
+	}
+}
+
 // stalled sends a request and reads only the beginning of the response, if there is any.
 func (p *process) stalled(path string) net.Conn {
 	p.t.Helper()

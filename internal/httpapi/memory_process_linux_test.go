@@ -45,6 +45,12 @@ var built = sync.OnceValues(func() (path string, err error) {
 // an older version.
 func startProcess(t *testing.T) *process {
 	t.Helper()
+	return startWithFiles(t, 20_000)
+}
+
+// startWithFiles is startProcess with a limit of open files.
+func startWithFiles(t *testing.T, files int) *process {
+	t.Helper()
 	dir := t.TempDir()
 	binary := os.Getenv("BLOOM_TEST_SERVER")
 	if binary == "" {
@@ -52,7 +58,7 @@ func startProcess(t *testing.T) *process {
 		binary, err = built()
 		must(t, err)
 	}
-	cmd := exec.Command(binary, "server", "--data-dir", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0")
+	cmd := exec.Command("sh", "-c", fmt.Sprintf(`ulimit -n %d 2>/dev/null; exec "$@"`, files), "sh", binary, "server", "--data-dir", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0")
 	cmd.Env = []string{"RUNTIME_API_KEY=" + adminKey, "RUNTIME_WORKER_KEY=" + workerKey, "HOME=" + dir, "GOMAXPROCS=2"}
 	said, err := cmd.StderrPipe()
 	must(t, err)

@@ -72,13 +72,18 @@ func (s *Server) webFile(rec *recorder, r *http.Request, id string) {
 // download serves a file of the installer.
 func (s *Server) download(installer Installer, w http.ResponseWriter, r *http.Request) {
 	c := callOf(r.Context())
+	err := error(nil)
 	if s.stranger(c.caller) {
-		done, err := s.sending(r)
-		if err != nil {
-			s.failure(r.Context(), c.id, err).write(w)
-			return
+		var done func()
+		if done, err = s.sending(r); err == nil {
+			defer done()
 		}
-		defer done()
+	} else {
+		err = s.countStream(c)
+	}
+	if err != nil {
+		s.failure(r.Context(), c.id, err).write(w)
+		return
 	}
 	s.allowUntil(w, 0)
 	installer.ServeHTTP(steady(w).(http.ResponseWriter), r)
