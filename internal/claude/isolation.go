@@ -30,9 +30,9 @@ func (c Config) isolation() string {
 	if !slices.Contains(c.PassEnv, noMemory) {
 		env[noMemory] = "1"
 	}
-	own, inherited := c.userEnv(), c.environment()
+	own, inherited := c.userSettings(), c.environment()
 	for _, name := range routes {
-		value, set := own[name]
+		value, set := own.Env[name]
 		if !set {
 			value = lookup(inherited, name)
 		}
@@ -40,7 +40,7 @@ func (c Config) isolation() string {
 			env[name] = value
 		}
 	}
-	return string(bloom.MustJSON(map[string]any{"crossSessionInbound": "refuse", "env": env}))
+	return string(bloom.MustJSON(map[string]any{"crossSessionInbound": "refuse", "apiKeyHelper": own.APIKeyHelper, "env": env}))
 }
 
 // inherited names what claude reads in the folders above its own: instructions, agents, commands,
@@ -68,18 +68,20 @@ func (c Config) setInheritedAside() (names []string, err error) {
 	return names, nil
 }
 
-// userEnv returns the variables of the operator's own settings of claude, which win over the
+// userSettings are what counts of the operator's own settings of claude. Its variables win over the
 // environment.
-func (c Config) userEnv() map[string]string {
+type userSettings struct {
+	Env          map[string]string `json:"env"`
+	APIKeyHelper string            `json:"apiKeyHelper"`
+}
+
+func (c Config) userSettings() (own userSettings) {
 	if len(c.SettingSources) > 0 && !slices.Contains(c.SettingSources, "user") {
-		return nil
-	}
-	var settings struct {
-		Env map[string]string `json:"env"`
+		return own
 	}
 	raw, err := os.ReadFile(filepath.Join(c.configDir(), "settings.json"))
-	if err != nil || json.Unmarshal(raw, &settings) != nil {
-		return nil // claude says what is wrong with it
+	if err != nil || json.Unmarshal(raw, &own) != nil {
+		return userSettings{} // claude says what is wrong with it
 	}
-	return settings.Env
+	return own
 }

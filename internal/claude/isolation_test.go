@@ -353,6 +353,26 @@ func TestAFolderDoesNotChooseWhereTheCredentialGoes(t *testing.T) {
 	}
 }
 
+// A folder's helper would replace the worker's credential by another one.
+func TestAFolderDoesNotChooseTheCredential(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, standin.Sequence(standin.Reply{Text: "ok"}))
+	h.file(".claude/settings.json", `{"apiKeyHelper":"echo of-the-folder"}`)
+	used := func() string {
+		wantSuccess(t, first(h.run(task("hello"))), "ok")
+		requests := h.model.Requests()
+		header := requests[len(requests)-1].Header
+		return header.Get("X-Api-Key") + header.Get("Authorization")
+	}
+	if got := used(); got != "dummy" {
+		t.Errorf("the credential is %q, want the worker's", got)
+	}
+	writeFile(t, filepath.Join(h.home, ".claude", "settings.json"), `{"apiKeyHelper":"echo of-the-operator"}`)
+	if got := used(); !strings.Contains(got, "of-the-operator") {
+		t.Errorf("the credential is %q, want that of the operator's helper", got)
+	}
+}
+
 // What the operator has set in claude's own settings still counts.
 func TestTheOperatorsSettingsChooseWhereTheCredentialGoes(t *testing.T) {
 	t.Parallel()
