@@ -4,29 +4,6 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// NewArtifact is an artifact to insert. Displaced: its content is not where it
-// belongs and is moved later.
-type NewArtifact struct {
-	bloom.Artifact
-	Displaced bool
-}
-
-// Kept changes a task's transcription state: the last event that is in a transcript
-// (nil: unchanged), and whether more events are to be transcribed.
-type Kept struct {
-	Task int64
-	UpTo *int64
-	Due  bool
-}
-
-// Event is an entry of a task's stream to insert.
-type Event struct {
-	Task, Seq, At, Epoch int64
-	WorkerSeq            *int64
-	Type                 string
-	Data                 []byte
-}
-
 // Changes is what a transaction writes.
 type Changes struct {
 	tables   []tableChanges // by the table's number; nil: unchanged
@@ -58,39 +35,29 @@ type Changes struct {
 // Empty reports whether there is nothing to write.
 func (c *Changes) Empty() bool { return !c.dirty }
 
-// NewArtifacts returns the artifacts of outcomes, then Files.
-func (c *Changes) NewArtifacts() []NewArtifact {
-	all := make([]NewArtifact, 0, len(c.Outcomes)+len(c.Files))
-	for _, o := range c.Outcomes {
-		all = append(all, NewArtifact{o.Artifact, o.Displaced})
-	}
-	return append(all, c.Files...)
+// Statement is a write.
+type Statement struct {
+	Query string
+	Args  []any
 }
 
-// Streams splits Kept into tasks that have only ended and tasks whose UpTo changes.
-func (c *Changes) Streams() (ended, kept []*Kept) {
-	for _, k := range c.Kept {
-		if k.UpTo == nil {
-			ended = append(ended, k)
-		} else {
-			kept = append(kept, k)
+// Rest returns the statements of a transaction other than its inserts, in the order in
+// which they must run.
+func (d *Dialect) Rest(c *Changes) (s []Statement) {
+	add := func(query string, args ...any) { s = append(s, Statement{query, args}) }
+	if e := c.Export; e != nil {
+		add(`UPDATE audit_export SET exported = $1, hash = $2, planned = $3, branch = $4`, e.Exported, e.Hash, e.Planned, e.Branch)
+	}
+	if c.Head != nil {
+		add(`UPDATE audit_head SET seq = $1, hash = $2`, c.Head.Seq, Unhex(c.Head.Hash))
+	}
+	for w := range workers.changes(c) {
+		if w.Removed {
+			add(`DELETE FROM worker_logs WHERE worker_id = $1`, w.ID)
 		}
 	}
-	return ended, kept
-}
-
-// Removal is what a transaction removes.
-type Removal struct {
-	Tasks    []*Aged         // with all their rows; the URLs of their content are added to the removed content
-	Streams  []*Aged         // tasks whose events are removed
-	Events   map[int64]int64 // by task's Seq: events with lower numbers are removed
-	Audit    []int64
-	Contents []int64 // rows of removed content, by number
-	// Forgotten are rows of forgotten contexts, by number.
-	Forgotten []int64
-	URLs      []string // content to add to the removed content
-	// SessionsOf are keys whose sessions are removed. Sessions that expire at
-	// SessionsBefore, in Unix milliseconds, or earlier are removed too.
-	SessionsOf     []string
-	SessionsBefore int64
+	d.search(c, add)
+	d.remove(c, add)
+	d.contexts(c, add)
+	return s
 }

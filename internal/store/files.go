@@ -237,3 +237,35 @@ func (u *Unit) hasTranscripts(r bloom.AddTranscripts) (bool, error) {
 	}
 	return len(r.Artifacts) > 0, nil
 }
+
+// Kept changes a task's transcription state: the last event that is in a transcript
+// (nil: unchanged), and whether more events are to be transcribed.
+type Kept struct {
+	Task int64
+	UpTo *int64
+	Due  bool
+}
+
+// Streams splits Kept into tasks that have only ended and tasks whose UpTo changes.
+func (c *Changes) Streams() (ended, kept []*Kept) {
+	for _, k := range c.Kept {
+		if k.UpTo == nil {
+			ended = append(ended, k)
+		} else {
+			kept = append(kept, k)
+		}
+	}
+	return ended, kept
+}
+
+// DueTranscripts lists tasks with events that are in no transcript.
+func (r *Reads) DueTranscripts(ctx context.Context, after int64, limit int) (ids []string, next int64, err error) {
+	due, err := all(ctx, r, func(e *listEntry[string]) []any { return []any{&e.seq, &e.item} },
+		`SELECT t.seq, t.id FROM run_transcripts d JOIN llm_tasks t ON t.seq = d.task WHERE `+r.True("d.due")+` AND d.task > $1
+			ORDER BY d.task LIMIT CAST($2 AS BIGINT)`, after, limit)
+	ids, next = []string{}, after
+	for _, e := range due {
+		ids, next = append(ids, e.item), e.seq
+	}
+	return ids, next, err
+}

@@ -270,3 +270,88 @@ func (s *Store) ForgetContent(ctx context.Context, seqs []int64) error {
 	})
 	return err
 }
+
+// OldTasks lists tasks by number.
+func (r *Reads) OldTasks(ctx context.Context, after int64, limit int) ([]Aged, error) {
+	return all(ctx, r, agedFields, `SELECT `+agedColumns+` FROM llm_tasks t WHERE t.seq > $1 ORDER BY t.seq LIMIT CAST($2 AS BIGINT)`, after, limit)
+}
+
+// OldStreams lists tasks that have events, with one step along the index for each
+// task.
+func (r *Reads) OldStreams(ctx context.Context, after int64, limit int) ([]Aged, error) {
+	return all(ctx, r, agedFields, `WITH RECURSIVE w (task, n) AS (
+			SELECT (SELECT e.task FROM task_events e WHERE e.task > $1 ORDER BY e.task LIMIT 1), 1
+			UNION ALL
+			SELECT (SELECT e.task FROM task_events e WHERE e.task > w.task ORDER BY e.task LIMIT 1), w.n + 1 FROM w WHERE w.task IS NOT NULL AND w.n < $2)
+		SELECT `+agedColumns+` FROM w JOIN llm_tasks t ON t.seq = w.task ORDER BY w.n`, after, limit)
+}
+
+// OldAudit lists audit entries by number.
+func (r *Reads) OldAudit(ctx context.Context, after int64, limit int) ([]AgedAudit, error) {
+	return all(ctx, r, func(e *AgedAudit) []any { return []any{&e.Seq, &e.At} },
+		`SELECT seq, timestamp FROM audit_logs WHERE seq > $1 ORDER BY seq LIMIT CAST($2 AS BIGINT)`, after, limit)
+}
+
+// RemovedContent lists objects to be deleted from the blob
+func (r *Reads) RemovedContent(ctx context.Context, after int64, limit int) ([]bloom.RemovedContent, error) {
+	return all(ctx, r, func(k *bloom.RemovedContent) []any { return []any{&k.Seq, &k.URL} },
+		`SELECT seq, url FROM removed_contents WHERE seq > $1 ORDER BY seq LIMIT CAST($2 AS BIGINT)`, after, bloom.Page{Limit: limit}.Size())
+}
+
+// remove deletes old rows, table by table, which is faster than task by task.
+func (d *Dialect) remove(c *Changes, add func(string, ...any)) {
+	r := &c.Removal
+	seq := func(e *Aged) int64 { return e.Seq }
+	numbers := func(query, column string, keys []int64, args ...any) {
+		if len(keys) > 0 {
+			add(query+` WHERE `+d.In(column, 1, "bigint"), append([]any{d.Array(keys)}, args...)...)
+		}
+	}
+	for task, below := range r.Events {
+		add(`DELETE FROM task_events WHERE task = $1 AND seq < $2`, task, below)
+	}
+	numbers(`DELETE FROM task_events`, "task", Column(r.Streams, seq))
+	if len(r.Tasks) > 0 {
+		seqs, ids := Column(r.Tasks, seq), d.Array(Column(r.Tasks, func(e *Aged) string { return e.ID }))
+		of := ` WHERE ` + d.In("task_id", 1, "uuid")
+		numbers(`DELETE FROM task_events`, "task", seqs)
+		add(`DELETE FROM leases`+of+` AND status <> 'active'`, ids)
+		add(`DELETE FROM llm_results`+of, ids)
+		add(`INSERT INTO removed_contents (url, removed_at) SELECT url, CAST($2 AS BIGINT) FROM runtime_artifacts`+of+` AND url IS NOT NULL`, ids, c.Now)
+		add(`DELETE FROM runtime_artifacts`+of, ids)
+		numbers(`DELETE FROM run_transcripts`, "task", seqs)
+		numbers(`DELETE FROM llm_tasks`, "seq", seqs)
+	}
+	if removed := r.Audit; len(removed) > 0 {
+		numbers(`DELETE FROM audit_logs`, "seq", removed)
+		numbers(`UPDATE audit_chain SET removed_at = $2`, "seq", removed, c.Now)
+		// Keep the hash before an entry that is kept: that entry's hash covers it.
+		add(`DELETE FROM audit_chain WHERE seq IN (SELECT c.seq FROM audit_chain c WHERE c.seq <= $2
+				AND c.seq >= coalesce((SELECT max(b.seq) FROM audit_chain b WHERE b.seq < $1), 0) AND c.removed_at IS NOT NULL
+				AND (SELECT n.removed_at FROM audit_chain n WHERE n.seq > c.seq ORDER BY n.seq LIMIT 1) IS NOT NULL)`, slices.Min(removed), slices.Max(removed))
+	}
+	numbers(`DELETE FROM removed_contents`, "seq", r.Contents)
+	numbers(`DELETE FROM forgotten_contexts`, "seq", r.Forgotten)
+	if len(r.SessionsOf) > 0 {
+		add(`DELETE FROM sessions WHERE `+d.In("key_id", 1, "text"), d.Array(r.SessionsOf))
+	}
+	if r.SessionsBefore > 0 {
+		add(`DELETE FROM sessions WHERE expires_at <= $1`, r.SessionsBefore)
+	}
+}
+
+// Removal is what a transaction removes.
+type Removal struct {
+	Tasks    []*Aged         // with all their rows; the URLs of their content are added to the removed content
+	Streams  []*Aged         // tasks whose events are removed
+	Events   map[int64]int64 // by task's Seq: events with lower numbers are removed
+	Audit    []int64
+	Contents []int64 // rows of removed content, by number
+	// Forgotten are rows of forgotten contexts, by number.
+	Forgotten []int64
+	URLs      []string // content to add to the removed content
+	// SessionsOf are keys whose sessions are removed. Sessions that expire at
+	// SessionsBefore, in Unix milliseconds, or earlier are removed too.
+	SessionsOf     []string
+	SessionsBefore int64
+}

@@ -120,3 +120,12 @@ func (s *Store) RemoveForgotten(ctx context.Context, r bloom.RemoveRequest) (did
 	})
 	return did, err
 }
+
+// OldContexts lists contexts by their newest task.
+func (r *Reads) OldContexts(ctx context.Context, after int64, limit int) ([]AgedContext, error) {
+	return all(ctx, r, func(x *AgedContext) []any {
+		return []any{&x.Seq, &x.ID, &x.LastUsedAt, &x.UpdatedAt, &x.Unfinished}
+	},
+		`SELECT x.seq, x.id, x.last_used_at, x.updated_at, x.unfinished FROM contexts x`+r.Via("contexts_seq")+`
+			WHERE x.seq > $1 ORDER BY x.seq LIMIT CAST($2 AS BIGINT)`, after, limit)
+}

@@ -100,3 +100,22 @@ func (s *Store) Sessions(ctx context.Context, p bloom.Page) ([]bloom.BrowserSess
 	}
 	return live, next, err
 }
+
+// Session reads one session.
+func (r *Reads) Session(ctx context.Context, id string) (bloom.StoredSession, error) {
+	missing := bloom.NotFound("Session")
+	if id != bloom.CleanText(id) {
+		return bloom.StoredSession{}, missing
+	}
+	return single(ctx, r, sessionFields, missing, `SELECT `+sessionColumns+` FROM sessions x WHERE x.id = $1`, id)
+}
+
+// Sessions lists sessions, the newest first.
+func (r *Reads) Sessions(ctx context.Context, p bloom.Page) ([]bloom.BrowserSession, bloom.Cursor, error) {
+	known, next, err := list(ctx, r, &listing[bloom.StoredSession]{from: "sessions", as: "x", columns: sessionColumns, fields: sessionFields}, p)
+	sessions := make([]bloom.BrowserSession, 0, len(known))
+	for _, k := range known {
+		sessions = append(sessions, k.BrowserSession)
+	}
+	return sessions, next, err
+}

@@ -3,8 +3,10 @@ package store
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/bloom-runtime/bloom/internal/fulltext"
+	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
 // Conn runs queries. Parameters are written $1, $2, … Limits are cast to BIGINT, so
@@ -160,4 +162,28 @@ func all[T any](ctx context.Context, r *Reads, fields func(*T) []any, query stri
 // single is One on a connection of r.
 func single[T any](ctx context.Context, r *Reads, fields func(*T) []any, missing error, query string, args ...any) (T, error) {
 	return Read(ctx, r.Source, func(c Conn) (T, error) { return One(ctx, c, fields, missing, query, args...) })
+}
+
+// each formats every column and joins the results with commas.
+func each(columns []string, format string) string {
+	entries := make([]string, len(columns))
+	for i, c := range columns {
+		entries[i] = fmt.Sprintf(format, c)
+	}
+	return strings.Join(entries, ", ")
+}
+
+// isID reports whether a text may be an id. PostgreSQL refuses any other text as a
+// value of an id column.
+func isID(s string) bool { return schema.IsID(s) }
+
+// IDs returns the texts that may be ids.
+func IDs(all []string) []string {
+	known := make([]string, 0, len(all))
+	for _, id := range all {
+		if isID(id) {
+			known = append(known, id)
+		}
+	}
+	return known
 }

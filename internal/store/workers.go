@@ -254,3 +254,43 @@ func (u *Unit) remove(id, actor string) error {
 	u.auditWorker(removal, actor)
 	return nil
 }
+
+// Worker reads a worker and the leases it holds.
+func (r *Reads) Worker(ctx context.Context, id string) (worker bloom.Worker, leases []bloom.Lease, err error) {
+	err = r.Source.Run(ctx, func(c Conn) error {
+		w, err := One(ctx, c, workerFields, bloom.ErrWorkerNotFound, `SELECT `+workerColumns+`, 0 FROM workers w WHERE w.id = $1 AND NOT w.removed`, id)
+		if err != nil {
+			return err
+		}
+		leases, err = Collect(ctx, c, leaseFields, `SELECT `+leaseColumns+` FROM leases l WHERE l.worker_id = $1 AND l.status = 'active' ORDER BY l.seq DESC`, id)
+		worker, worker.ActiveLeases = w.Worker, len(leases)
+		return err
+	})
+	return worker, leases, err
+}
+
+// Workers lists all workers by name.
+func (r *Reads) Workers(ctx context.Context) ([]bloom.Worker, error) {
+	known, err := all(ctx, r, workerFields, `SELECT `+workerColumns+heldColumn+` FROM `+r.present()+` ORDER BY w.id`)
+	return publicWorkers(known), err
+}
+
+// WorkersAfter lists the next n workers by name.
+func (r *Reads) WorkersAfter(ctx context.Context, name string, n int) ([]bloom.Worker, error) {
+	known, err := all(ctx, r, workerFields, `SELECT `+workerColumns+heldColumn+` FROM `+r.present()+` AND w.id > $1 ORDER BY w.id LIMIT $2`, name, n)
+	return publicWorkers(known), err
+}
+
+func publicWorkers(known []lifecycle.KnownWorker) []bloom.Worker {
+	workers := make([]bloom.Worker, len(known))
+	for i := range known {
+		workers[i] = known[i].Worker
+		workers[i].Contact = known[i].InstanceSeen
+	}
+	return workers
+}
+
+// ControlDrained names the workers that the control plane drains.
+func (r *Reads) ControlDrained(ctx context.Context) ([]string, error) {
+	return all(ctx, r, Self[string], `SELECT w.id FROM `+r.present()+` AND w.control_draining ORDER BY w.id`)
+}

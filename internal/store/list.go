@@ -159,3 +159,16 @@ func (d *Dialect) idsWith(ctx context.Context, c Conn, part string, below int64,
 	}
 	return seqs, low, err
 }
+
+// list reads one page of a listing.
+func list[T any](ctx context.Context, r *Reads, l *listing[T], p bloom.Page) (items []T, next bloom.Cursor, err error) {
+	l.Dialect = r.Dialect
+	err = r.Source.Run(ctx, func(c Conn) (err error) {
+		items, next, err = l.page(ctx, c, p)
+		return err
+	})
+	return items, next, err
+}
+
+// cut returns an expression for the first n characters of a text column.
+func cut(column string, n int) string { return fmt.Sprintf("substr(%s, 1, %d)", column, n) }

@@ -101,3 +101,14 @@ func (u *Unit) backfill(t *Task) {
 		x.WorkerID = t.WorkerID
 	}
 }
+
+// Unfilled lists the newest tasks that were not backfilled into their contexts.
+func (r *Reads) Unfilled(ctx context.Context, limit int) (below int64, ids []string, err error) {
+	ids, err = Read(ctx, r.Source, func(c Conn) ([]string, error) {
+		if below, err = One(ctx, c, Self[int64], nil, `SELECT below FROM context_fill`); err != nil || below == 0 {
+			return nil, err
+		}
+		return Collect(ctx, c, Self[string], `SELECT t.id FROM llm_tasks t WHERE t.seq < $1 ORDER BY t.seq DESC LIMIT CAST($2 AS BIGINT)`, below, limit)
+	})
+	return below, ids, err
+}

@@ -68,3 +68,16 @@ func (s *Store) ReplaceSettings(ctx context.Context, was, values map[string]stri
 	})
 	return err
 }
+
+// Settings reads all settings.
+func (r *Reads) Settings(ctx context.Context) (map[string]string, error) {
+	pairs, err := all(ctx, r, func(p *[2]string) []any { return []any{&p[0], &p[1]} }, `SELECT key, value FROM runtime_settings`)
+	if err != nil {
+		return nil, err
+	}
+	settings := make(map[string]string, len(pairs))
+	for _, p := range pairs {
+		settings[p[0]] = p[1]
+	}
+	return settings, nil
+}
