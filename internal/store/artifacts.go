@@ -81,19 +81,19 @@ func (u *Unit) move(id string, from *string, to string) error {
 }
 
 // Artifact reads one artifact.
-func (r *Reads) Artifact(ctx context.Context, id string) (bloom.Artifact, error) {
+func (s *Store) Artifact(ctx context.Context, id string) (bloom.Artifact, error) {
 	missing := bloom.NotFound("Artifact")
 	if !isID(id) {
 		return bloom.Artifact{}, missing
 	}
-	return single(ctx, r, artifactFields, missing, `SELECT `+artifactColumns+` FROM runtime_artifacts a WHERE a.id = $1`, id)
+	return single(ctx, s, artifactFields, missing, `SELECT `+artifactColumns+` FROM runtime_artifacts a WHERE a.id = $1`, id)
 }
 
 // leasesOfTask are the leases of the task %[1]s. One index has the active lease, another the others.
 const leasesOfTask = "SELECT h.seq FROM leases h WHERE h.task_id = %[1]s AND h.status = 'active' UNION ALL SELECT h.seq FROM leases h WHERE h.task_id = %[1]s AND h.status <> 'active'"
 
 // Artifacts lists artifacts, the newest first.
-func (r *Reads) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error) {
+func (s *Store) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error) {
 	columns := artifactColumns
 	if q.TextBytes > 0 {
 		columns = strings.TrimSuffix(columns, "a.content") + cut("a.content", q.TextWindow())
@@ -105,14 +105,14 @@ func (r *Reads) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.A
 	case q.TaskID != "":
 		l.first("a.task_id = %s", q.TaskID)
 	case q.ShortID != "":
-		l.first(fmt.Sprintf(r.ShortID, "a.id")+" = %s", q.ShortID)
+		l.first(fmt.Sprintf(s.sql.ShortID, "a.id")+" = %s", q.ShortID)
 	case q.Displaced:
-		l.by = r.True("a.displaced")
+		l.by = s.sql.True("a.displaced")
 	}
 	if q.Type != "" { // it has no index
 		l.only("a.type", q.Type)
 	}
-	items, next, err := list(ctx, r, l, q.Page)
+	items, next, err := list(ctx, s, l, q.Page)
 	for i := range items {
 		items[i].CutTexts(q.TextBytes)
 	}
@@ -120,10 +120,10 @@ func (r *Reads) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.A
 }
 
 // WaitingContent counts artifacts and contexts with content that is to be moved.
-func (r *Reads) WaitingContent(ctx context.Context) (int64, error) {
-	n, err := single(ctx, r, Self[int64], nil, `SELECT (SELECT count(*) FROM (SELECT 1 FROM runtime_artifacts`+r.Via("runtime_artifacts_displaced")+
-		` WHERE `+r.True("displaced")+` AND seq > 0 LIMIT CAST($1 AS BIGINT)) q) +
-		(SELECT count(*) FROM (SELECT 1 FROM transcripts x`+r.Via("transcripts_local")+` WHERE x.context_id > '' AND `+r.LocalParts+` LIMIT CAST($1 AS BIGINT)) q)`, bloom.MaxWaiting)
+func (s *Store) WaitingContent(ctx context.Context) (int64, error) {
+	n, err := single(ctx, s, Self[int64], nil, `SELECT (SELECT count(*) FROM (SELECT 1 FROM runtime_artifacts`+s.sql.Via("runtime_artifacts_displaced")+
+		` WHERE `+s.sql.True("displaced")+` AND seq > 0 LIMIT CAST($1 AS BIGINT)) q) +
+		(SELECT count(*) FROM (SELECT 1 FROM transcripts x`+s.sql.Via("transcripts_local")+` WHERE x.context_id > '' AND `+s.sql.LocalParts+` LIMIT CAST($1 AS BIGINT)) q)`, bloom.MaxWaiting)
 	return min(n, bloom.MaxWaiting), err
 }
 

@@ -114,7 +114,7 @@ func (s *Store) seal(ctx context.Context) (sealing, error) {
 // removed.
 func (s *Store) sealTo(ctx context.Context, seq int64) error {
 	for {
-		head, err := s.db.AuditHead(ctx)
+		head, err := s.AuditHead(ctx)
 		if err != nil || head.Seq >= seq {
 			return err
 		}
@@ -262,7 +262,7 @@ func AuditWrite(c *Changes) Write { return written(Audits, c.Audits, auditValues
 var commonActions = []string{bloom.ActionTaskCreated, bloom.ActionTaskLeased, bloom.ActionTaskStarted, bloom.ActionTaskCompleted}
 
 // Audit lists audit entries, the newest first.
-func (r *Reads) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, bloom.Cursor, error) {
+func (s *Store) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, bloom.Cursor, error) {
 	l := &listing[bloom.Audit]{
 		from: "audit_logs", as: "a", columns: AuditColumns + `, (SELECT c.hash FROM audit_chain c WHERE c.seq = a.seq)`,
 		fields: func(a *bloom.Audit) []any { return append(AuditFields(a), (*Hash)(&a.Hash)) },
@@ -275,7 +275,7 @@ func (r *Reads) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, b
 	default:
 		l.first("a.action NOT IN ('task_created','task_leased','task_started','task_completed') AND a.action = %s", q.Action)
 	}
-	return list(ctx, r, l, q.Page)
+	return list(ctx, s, l, q.Page)
 }
 
 // errNoHead means that the database was tampered with.
@@ -287,14 +287,14 @@ func Head(ctx context.Context, c Conn) (bloom.ChainHead, error) {
 }
 
 // AuditHead reads the head of the audit's hash chain.
-func (r *Reads) AuditHead(ctx context.Context) (bloom.ChainHead, error) {
-	return Read(ctx, r.Source, func(c Conn) (bloom.ChainHead, error) { return Head(ctx, c) })
+func (s *Store) AuditHead(ctx context.Context) (bloom.ChainHead, error) {
+	return Read(ctx, s.db, func(c Conn) (bloom.ChainHead, error) { return Head(ctx, c) })
 }
 
 // AuditLinks lists the chain, the oldest link first, from one snapshot: retention may
 // remove entries meanwhile.
-func (r *Reads) AuditLinks(ctx context.Context, after int64, limit int) (head bloom.ChainHead, prev bloom.ChainLink, links []bloom.ChainLink, err error) {
-	err = r.Source.Snapshot(ctx, func(c Conn) (err error) {
+func (s *Store) AuditLinks(ctx context.Context, after int64, limit int) (head bloom.ChainHead, prev bloom.ChainLink, links []bloom.ChainLink, err error) {
+	err = s.db.Snapshot(ctx, func(c Conn) (err error) {
 		head, prev, links, err = ReadLinks(ctx, c, after, limit)
 		return err
 	})
@@ -347,9 +347,9 @@ func ReadExport(ctx context.Context, c Conn) (bloom.AuditExport, error) {
 }
 
 // AuditLag reads how far the chain and the export are behind.
-func (r *Reads) AuditLag(ctx context.Context) (bloom.AuditLag, error) {
-	return Read(ctx, r.Source, func(c Conn) (lag bloom.AuditLag, err error) {
-		now, err := r.Source.Time(ctx, c)
+func (s *Store) AuditLag(ctx context.Context) (bloom.AuditLag, error) {
+	return Read(ctx, s.db, func(c Conn) (lag bloom.AuditLag, err error) {
+		now, err := s.db.Time(ctx, c)
 		if err != nil {
 			return lag, err
 		}

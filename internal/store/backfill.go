@@ -39,7 +39,7 @@ const fillBatch = 200
 func (s *Store) checkFilled() {
 	ctx, cancel := context.WithTimeout(s.life, s.cfg.Patience)
 	defer cancel()
-	if below, _, err := s.db.Unfilled(ctx, 1); err == nil && below == 0 {
+	if below, _, err := s.Unfilled(ctx, 1); err == nil && below == 0 {
 		s.filled.Store(true)
 	}
 }
@@ -49,7 +49,7 @@ func (s *Store) FillContexts(ctx context.Context) (more bool, err error) {
 	if s.filled.Load() {
 		return false, nil
 	}
-	below, ids, err := s.db.Unfilled(ctx, fillBatch)
+	below, ids, err := s.Unfilled(ctx, fillBatch)
 	if err != nil {
 		return false, s.explain(err)
 	}
@@ -103,8 +103,8 @@ func (u *Unit) backfill(t *Task) {
 }
 
 // Unfilled lists the newest tasks that were not backfilled into their contexts.
-func (r *Reads) Unfilled(ctx context.Context, limit int) (below int64, ids []string, err error) {
-	ids, err = Read(ctx, r.Source, func(c Conn) ([]string, error) {
+func (s *Store) Unfilled(ctx context.Context, limit int) (below int64, ids []string, err error) {
+	ids, err = Read(ctx, s.db, func(c Conn) ([]string, error) {
 		if below, err = One(ctx, c, Self[int64], nil, `SELECT below FROM context_fill`); err != nil || below == 0 {
 			return nil, err
 		}

@@ -69,7 +69,7 @@ func (c *contacts) note(w *lifecycle.KnownWorker) {
 // MarkSilent sets workers offline that had no contact for longer than silence, each
 // in its own operation.
 func (s *Store) MarkSilent(ctx context.Context, silence time.Duration) (int, error) {
-	all, err := s.db.Workers(ctx)
+	all, err := s.Workers(ctx)
 	if err != nil {
 		return 0, s.explain(err)
 	}

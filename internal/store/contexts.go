@@ -147,47 +147,47 @@ func (u *Unit) forget(id, actor string) (objects int, err error) {
 }
 
 // Context reads one context.
-func (r *Reads) Context(ctx context.Context, id string) (bloom.Context, error) {
-	x, err := single(ctx, r, contextFields, bloom.ErrContextNotFound, `SELECT `+contextColumns+` FROM contexts x WHERE x.id = $1`, id)
+func (s *Store) Context(ctx context.Context, id string) (bloom.Context, error) {
+	x, err := single(ctx, s, contextFields, bloom.ErrContextNotFound, `SELECT `+contextColumns+` FROM contexts x WHERE x.id = $1`, id)
 	if err != nil {
 		return bloom.Context{}, err
 	}
 	whole := []bloom.Context{x}
-	err = r.addContextUsage(ctx, whole)
+	err = s.addContextUsage(ctx, whole)
 	return whole[0], err
 }
 
 // addContextUsage adds what running attempts have used to their contexts.
-func (r *Reads) addContextUsage(ctx context.Context, contexts []bloom.Context) error {
+func (s *Store) addContextUsage(ctx context.Context, contexts []bloom.Context) error {
 	places := make(map[string]*bloom.Context, len(contexts))
 	for i := range contexts {
 		if contexts[i].Unfinished > 0 {
 			places[contexts[i].ID] = &contexts[i]
 		}
 	}
-	return r.usage(ctx, "context_id", "text", slices.Collect(maps.Keys(places)), func(id string, u bloom.Usage) {
+	return s.usage(ctx, "context_id", "text", slices.Collect(maps.Keys(places)), func(id string, u bloom.Usage) {
 		places[id].Tokens += u.TokensUsed
 		places[id].CostUSD += u.CostUSD
-	}, r.Via("leases_held")+" WHERE l.status = 'active'")
+	}, s.sql.Via("leases_held")+" WHERE l.status = 'active'")
 }
 
 // Contexts lists contexts, that with the newest task first.
-func (r *Reads) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error) {
+func (s *Store) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error) {
 	l := &listing[bloom.Context]{from: "contexts", as: "x", columns: contextColumns, fields: contextFields}
 	if q.ShortID != "" { // its index has no seq, which every new task changes
-		l.first(fmt.Sprintf(r.Among, "x.seq", "SELECT h.seq FROM contexts h WHERE "+fmt.Sprintf(r.ShortID, "h.id")+" = %[1]s"), q.ShortID)
+		l.first(fmt.Sprintf(s.sql.Among, "x.seq", "SELECT h.seq FROM contexts h WHERE "+fmt.Sprintf(s.sql.ShortID, "h.id")+" = %[1]s"), q.ShortID)
 	}
-	contexts, next, err := list(ctx, r, l, q.Page)
+	contexts, next, err := list(ctx, s, l, q.Page)
 	if err == nil {
-		err = r.addContextUsage(ctx, contexts)
+		err = s.addContextUsage(ctx, contexts)
 	}
 	return contexts, next, err
 }
 
 // Forgotten lists contexts that were forgotten, numbered above after.
-func (r *Reads) Forgotten(ctx context.Context, after int64, limit int) ([]bloom.ForgottenContext, error) {
+func (s *Store) Forgotten(ctx context.Context, after int64, limit int) ([]bloom.ForgottenContext, error) {
 	// Not EXISTS, for which PostgreSQL may read all contexts once.
-	return all(ctx, r, func(f *bloom.ForgottenContext) []any { return []any{&f.Seq, &f.ID, &f.At, &f.Used} },
+	return all(ctx, s, func(f *bloom.ForgottenContext) []any { return []any{&f.Seq, &f.ID, &f.At, &f.Used} },
 		`SELECT seq, context_id, at, (SELECT x.id FROM contexts x WHERE x.id = context_id LIMIT 1) IS NOT NULL FROM forgotten_contexts WHERE seq > $1 ORDER BY seq LIMIT CAST($2 AS BIGINT)`, after, bloom.Page{Limit: limit}.Size())
 }
 

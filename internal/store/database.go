@@ -17,8 +17,15 @@ import (
 
 // Database is a database that the store works on.
 type Database interface {
-	Reader
+	Source
 	Searcher
+	Name() string
+	Ping(ctx context.Context) error
+	// Dialect returns the database's expressions.
+	Dialect() *Dialect
+	// OldestWaiting returns since when the open task that has waited longest waits, in Unix
+	// milliseconds; 0: there is none.
+	OldestWaiting(ctx context.Context) (int64, error)
 	// Begin starts a transaction. It may defer all requests to the server until Load.
 	Begin(ctx context.Context) (Tx, error)
 	// Explain turns a failure into an error that is safe to show to callers.
@@ -59,82 +66,6 @@ var (
 	// is now. If it fails again, there was no other transaction: the data are bad.
 	ErrTaken = fmt.Errorf("%w: a row has changed or a unique value exists", ErrConflict)
 )
-
-// Reader is the queries that a database answers directly: single rows, lists and the
-// candidates of maintenance batches.
-type Reader interface {
-	Name() string
-	Ping(ctx context.Context) error
-	Task(ctx context.Context, id string) (bloom.Task, error)
-	QueuePlace(ctx context.Context, id string) (bloom.QueuePlace, error)
-	Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error)
-	Events(ctx context.Context, taskID string, after int64, limit int) ([]bloom.Event, error)
-	Results(ctx context.Context, taskID string) ([]bloom.Result, error)
-	Stats(ctx context.Context) (bloom.Stats, error)
-	QueuedBy(ctx context.Context, actor string, most int64) (int64, error)
-	QueueDepths(ctx context.Context, sets, tasks int) ([]bloom.QueueDepth, error)
-	HeldBack(ctx context.Context, gate bloom.Gate, most int) (bloom.HeldBack, error)
-	Lease(ctx context.Context, taskID, leaseID string) (bloom.Lease, error)
-	Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error)
-	Worker(ctx context.Context, id string) (bloom.Worker, []bloom.Lease, error)
-	Workers(ctx context.Context) ([]bloom.Worker, error)
-	WorkersAfter(ctx context.Context, name string, n int) ([]bloom.Worker, error)
-	ControlDrained(ctx context.Context) ([]string, error)
-	WorkerLogs(ctx context.Context, id string) (bloom.WorkerLogs, error)
-	Artifact(ctx context.Context, id string) (bloom.Artifact, error)
-	Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error)
-	Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, bloom.Cursor, error)
-	Settings(ctx context.Context) (map[string]string, error)
-	Context(ctx context.Context, id string) (bloom.Context, error)
-	Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error)
-	Series(ctx context.Context, from, to, step int64) ([]bloom.SeriesPoint, error)
-	OldestWaiting(ctx context.Context) (int64, error)
-	Key(ctx context.Context, id string) (bloom.StoredKey, error)
-	// Keys and Sessions do not set Status, and Sessions includes expired ones.
-	Keys(ctx context.Context, p bloom.Page) ([]bloom.APIKey, bloom.Cursor, error)
-	AnyKey(ctx context.Context) (bool, error)
-	Session(ctx context.Context, id string) (bloom.StoredSession, error)
-	Sessions(ctx context.Context, p bloom.Page) ([]bloom.BrowserSession, bloom.Cursor, error)
-	Transcript(ctx context.Context, contextID string) (*bloom.Transcript, error)
-	TranscriptIn(ctx context.Context, folder string) (*bloom.Transcript, error)
-	Transcripts(ctx context.Context, after string, limit int, local bool) ([]bloom.ContextTranscript, error)
-	Forgotten(ctx context.Context, after int64, limit int) ([]bloom.ForgottenContext, error)
-	RemovedContent(ctx context.Context, after int64, limit int) ([]bloom.RemovedContent, error)
-
-	TaskTexts(ctx context.Context, ids []string) ([]bloom.TaskText, error)
-
-	// Due lists delayed tasks whose time has come (now is in Unix milliseconds) except
-	// those named in except, the one that has waited longest first.
-	Due(ctx context.Context, now int64, limit int, except []string) (taskIDs []string, err error)
-	// FirstOrdered lists the first pending ordered task of up to limit contexts after the
-	// given one, in the order of the contexts' ids.
-	FirstOrdered(ctx context.Context, after string, limit int) ([]FirstOrdered, error)
-	// ActiveLeases lists active leases that expire at before or earlier, except those
-	// named in except, the first to expire first.
-	ActiveLeases(ctx context.Context, before int64, limit int, except []string) ([]bloom.Lease, error)
-	// Unfilled lists the newest tasks that were not backfilled into their contexts yet:
-	// those numbered under below. below is 0 if there are none.
-	Unfilled(ctx context.Context, limit int) (below int64, taskIDs []string, err error)
-	// WaitingContent counts displaced artifacts and local transcripts, together up to
-	// bloom.MaxWaiting.
-	WaitingContent(ctx context.Context) (int64, error)
-	// DueTranscripts lists ended tasks that Config.Transcripts recorded and that have
-	// events which are in no transcript, numbered above after, by number. next is the
-	// last one's number.
-	DueTranscripts(ctx context.Context, after int64, limit int) (taskIDs []string, next int64, err error)
-	// OldTasks and OldStreams list tasks numbered above after, by number: all, or those
-	// that still have events. OldAudit lists audit entries.
-	OldTasks(ctx context.Context, after int64, limit int) ([]Aged, error)
-	OldStreams(ctx context.Context, after int64, limit int) ([]Aged, error)
-	OldAudit(ctx context.Context, after int64, limit int) ([]AgedAudit, error)
-	// OldContexts lists contexts whose newest task is numbered above after, by that
-	// number.
-	OldContexts(ctx context.Context, after int64, limit int) ([]AgedContext, error)
-
-	AuditHead(ctx context.Context) (bloom.ChainHead, error)
-	AuditLinks(ctx context.Context, after int64, limit int) (bloom.ChainHead, bloom.ChainLink, []bloom.ChainLink, error)
-	AuditLag(ctx context.Context) (bloom.AuditLag, error)
-}
 
 // Config configures the commit loop. The zero value of each field is its default.
 type Config struct {

@@ -26,7 +26,7 @@ func (s *Store) Reap(ctx context.Context, limit int) (did bloom.Reaped, err erro
 	if err != nil {
 		return did, err
 	}
-	overdue, err := s.db.ActiveLeases(ctx, now, limit, s.quarantined.list(notExpired))
+	overdue, err := s.ActiveLeases(ctx, now, limit, s.quarantined.list(notExpired))
 	if err != nil {
 		return did, s.explain(err)
 	}
@@ -75,7 +75,7 @@ const farFuture = int64(1) << 62
 // the meantime are not changed. It fails if the database does: leases must not be
 // reaped before all are extended. A single lease that cannot be extended fails nothing.
 func (s *Store) ExtendLeases(ctx context.Context) (int, error) {
-	leases, err := s.db.ActiveLeases(ctx, farFuture, 1<<30, nil)
+	leases, err := s.ActiveLeases(ctx, farFuture, 1<<30, nil)
 	if err != nil {
 		return 0, s.explain(err)
 	}

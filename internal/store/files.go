@@ -151,7 +151,7 @@ func (u *Unit) stream(t *Task) *Kept {
 
 // UntranscribedStreams lists old tasks with events that are in no transcript.
 func (s *Store) UntranscribedStreams(ctx context.Context, r bloom.RemoveRequest) (ids []string, next int64, more bool, err error) {
-	f, err := s.findOld(ctx, r, s.db.OldStreams)
+	f, err := s.findOld(ctx, r, s.OldStreams)
 	if err != nil || len(f.old) == 0 {
 		return nil, f.next, f.more, err
 	}
@@ -259,9 +259,9 @@ func (c *Changes) Streams() (ended, kept []*Kept) {
 }
 
 // DueTranscripts lists tasks with events that are in no transcript.
-func (r *Reads) DueTranscripts(ctx context.Context, after int64, limit int) (ids []string, next int64, err error) {
-	due, err := all(ctx, r, func(e *listEntry[string]) []any { return []any{&e.seq, &e.item} },
-		`SELECT t.seq, t.id FROM run_transcripts d JOIN llm_tasks t ON t.seq = d.task WHERE `+r.True("d.due")+` AND d.task > $1
+func (s *Store) DueTranscripts(ctx context.Context, after int64, limit int) (ids []string, next int64, err error) {
+	due, err := all(ctx, s, func(e *listEntry[string]) []any { return []any{&e.seq, &e.item} },
+		`SELECT t.seq, t.id FROM run_transcripts d JOIN llm_tasks t ON t.seq = d.task WHERE `+s.sql.True("d.due")+` AND d.task > $1
 			ORDER BY d.task LIMIT CAST($2 AS BIGINT)`, after, limit)
 	ids, next = []string{}, after
 	for _, e := range due {

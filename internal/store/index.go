@@ -18,15 +18,9 @@ import (
 type Searcher interface {
 	// SearchQueue lists the oldest rows of the queue.
 	SearchQueue(ctx context.Context, limit int) ([]SearchEntry, error)
-	// SearchRetries lists tasks whose output could not be read, the first due first.
-	SearchRetries(ctx context.Context, limit int) ([]SearchRetry, error)
 	// SearchBelow returns the number below which tasks were not indexed yet, because
-	// they are older than the index; 0: there are none. TasksBelow lists their numbers,
-	// the newest first.
+	// they are older than the index; 0: there are none.
 	SearchBelow(ctx context.Context) (int64, error)
-	TasksBelow(ctx context.Context, below int64, limit int) ([]int64, error)
-	// TextsAt reads the indexed texts of tasks by their numbers.
-	TextsAt(ctx context.Context, seqs []int64) ([]bloom.TaskText, error)
 	// PutWords replaces the index entries of tasks and removes those of gone. A below
 	// that is not nil becomes SearchBelow.
 	PutWords(ctx context.Context, texts []bloom.TaskText, gone []int64, below *int64) error
@@ -106,7 +100,7 @@ func (s *Store) IndexTasks(ctx context.Context, read bloom.ReadContent) (n int, 
 
 // index indexes tasks and returns those whose output could not be read.
 func (s *Store) index(ctx context.Context, seqs []int64, b toIndex, read bloom.ReadContent) (again []SearchRetry, err error) {
-	texts, err := s.db.TextsAt(ctx, seqs)
+	texts, err := s.TextsAt(ctx, seqs)
 	if err != nil {
 		return nil, s.explain(err)
 	}
@@ -173,7 +167,7 @@ func (s *Store) nextToIndex(ctx context.Context) (b toIndex, err error) {
 	if b.more = len(b.entries) < len(entries) || len(entries) == indexRows; len(b.entries) > 0 {
 		return b, nil
 	}
-	again, err := s.db.SearchRetries(ctx, indexBatch)
+	again, err := s.SearchRetries(ctx, indexBatch)
 	if err != nil {
 		return b, err
 	}
@@ -201,7 +195,7 @@ func (s *Store) nextToIndex(ctx context.Context) (b toIndex, err error) {
 		s.indexed.Store(true)
 		return b, nil
 	}
-	if b.seqs, err = s.db.TasksBelow(ctx, below, indexBatch); err != nil {
+	if b.seqs, err = s.TasksBelow(ctx, below, indexBatch); err != nil {
 		return b, err
 	}
 	if b.more = len(b.seqs) == indexBatch; b.more {
@@ -221,24 +215,24 @@ const textsOf = `SELECT t.seq, t.id, substr(t.prompt, 1, %[1]d), coalesce(r.erro
 func textFields(t *bloom.TaskText) []any { return []any{&t.Seq, &t.ID, &t.Prompt, &t.Output, &t.URL} }
 
 // TextsAt reads the indexed texts of tasks by number.
-func (r *Reads) TextsAt(ctx context.Context, seqs []int64) ([]bloom.TaskText, error) {
-	return all(ctx, r, textFields, fmt.Sprintf(textsOf, bloom.MaxSearchText, r.In("t.seq", 1, "bigint")), r.Array(seqs))
+func (s *Store) TextsAt(ctx context.Context, seqs []int64) ([]bloom.TaskText, error) {
+	return all(ctx, s, textFields, fmt.Sprintf(textsOf, bloom.MaxSearchText, s.sql.In("t.seq", 1, "bigint")), s.sql.Array(seqs))
 }
 
 // TaskTexts reads the indexed texts of tasks by id.
-func (r *Reads) TaskTexts(ctx context.Context, tasks []string) ([]bloom.TaskText, error) {
-	return all(ctx, r, textFields, fmt.Sprintf(textsOf, bloom.MaxSearchText, r.In("t.id", 1, "uuid")), r.Array(IDs(tasks)))
+func (s *Store) TaskTexts(ctx context.Context, tasks []string) ([]bloom.TaskText, error) {
+	return all(ctx, s, textFields, fmt.Sprintf(textsOf, bloom.MaxSearchText, s.sql.In("t.id", 1, "uuid")), s.sql.Array(IDs(tasks)))
 }
 
 // SearchRetries lists tasks whose output could not be read.
-func (r *Reads) SearchRetries(ctx context.Context, limit int) ([]SearchRetry, error) {
-	return all(ctx, r, func(e *SearchRetry) []any { return []any{&e.Task, &e.Tries, &e.Due} },
+func (s *Store) SearchRetries(ctx context.Context, limit int) ([]SearchRetry, error) {
+	return all(ctx, s, func(e *SearchRetry) []any { return []any{&e.Task, &e.Tries, &e.Due} },
 		`SELECT task, tries, due FROM search_retries ORDER BY due LIMIT CAST($1 AS BIGINT)`, limit)
 }
 
 // TasksBelow lists tasks' numbers, the newest first.
-func (r *Reads) TasksBelow(ctx context.Context, below int64, limit int) ([]int64, error) {
-	return all(ctx, r, Self[int64], `SELECT seq FROM llm_tasks WHERE seq < $1 ORDER BY seq DESC LIMIT CAST($2 AS BIGINT)`, below, limit)
+func (s *Store) TasksBelow(ctx context.Context, below int64, limit int) ([]int64, error) {
+	return all(ctx, s, Self[int64], `SELECT seq FROM llm_tasks WHERE seq < $1 ORDER BY seq DESC LIMIT CAST($2 AS BIGINT)`, below, limit)
 }
 
 // search queues changed texts for the index, and records what was indexed.

@@ -85,7 +85,7 @@ func (s *Store) RevokeKey(ctx context.Context, id, actor string) (bloom.APIKey, 
 
 // Keys lists keys, the newest first.
 func (s *Store) Keys(ctx context.Context, p bloom.Page) ([]bloom.APIKey, bloom.Cursor, error) {
-	keys, next, err := s.db.Keys(ctx, p)
+	keys, next, err := s.storedKeys(ctx, p)
 	if err != nil {
 		return nil, next, err
 	}
@@ -130,22 +130,22 @@ func (s *Store) NoteUse(ctx context.Context, keys, used map[string]int64) error 
 }
 
 // Key reads one key.
-func (r *Reads) Key(ctx context.Context, id string) (bloom.StoredKey, error) {
+func (s *Store) Key(ctx context.Context, id string) (bloom.StoredKey, error) {
 	missing := bloom.NotFound("Key")
 	if id != bloom.CleanText(id) {
 		return bloom.StoredKey{}, missing
 	}
-	return single(ctx, r, keyFields, missing, `SELECT `+keyColumns+` FROM api_keys x WHERE x.id = $1`, id)
+	return single(ctx, s, keyFields, missing, `SELECT `+keyColumns+` FROM api_keys x WHERE x.id = $1`, id)
 }
 
 // AnyKey reports whether a key was ever created.
-func (r *Reads) AnyKey(ctx context.Context) (bool, error) {
-	return single(ctx, r, Self[bool], nil, `SELECT EXISTS (SELECT 1 FROM api_keys)`)
+func (s *Store) AnyKey(ctx context.Context) (bool, error) {
+	return single(ctx, s, Self[bool], nil, `SELECT EXISTS (SELECT 1 FROM api_keys)`)
 }
 
 // Keys lists keys, the newest first.
-func (r *Reads) Keys(ctx context.Context, p bloom.Page) ([]bloom.APIKey, bloom.Cursor, error) {
-	known, next, err := list(ctx, r, &listing[bloom.StoredKey]{from: "api_keys", as: "x", columns: keyColumns, fields: keyFields}, p)
+func (s *Store) storedKeys(ctx context.Context, p bloom.Page) ([]bloom.APIKey, bloom.Cursor, error) {
+	known, next, err := list(ctx, s, &listing[bloom.StoredKey]{from: "api_keys", as: "x", columns: keyColumns, fields: keyFields}, p)
 	keys := make([]bloom.APIKey, 0, len(known))
 	for _, k := range known {
 		keys = append(keys, k.APIKey)

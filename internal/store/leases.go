@@ -367,24 +367,24 @@ func (s *Store) Release(ctx context.Context, taskID string, r bloom.ReleaseSpec,
 }
 
 // Lease reads one lease of a task.
-func (r *Reads) Lease(ctx context.Context, taskID, leaseID string) (bloom.Lease, error) {
+func (s *Store) Lease(ctx context.Context, taskID, leaseID string) (bloom.Lease, error) {
 	if !isID(taskID) || !isID(leaseID) {
 		return bloom.Lease{}, bloom.ErrLeaseLost
 	}
-	return single(ctx, r, leaseFields, bloom.ErrLeaseLost, `SELECT `+leaseColumns+` FROM leases l WHERE l.id = $1 AND l.task_id = $2`, leaseID, taskID)
+	return single(ctx, s, leaseFields, bloom.ErrLeaseLost, `SELECT `+leaseColumns+` FROM leases l WHERE l.id = $1 AND l.task_id = $2`, leaseID, taskID)
 }
 
 // usage sums what the attempts of leases have used, by a column that is one of the keys. Each
 // of among is a condition for leases, with the index that has them.
-func (r *Reads) usage(ctx context.Context, column, kind string, keys []string, take func(key string, u bloom.Usage), among ...string) error {
+func (s *Store) usage(ctx context.Context, column, kind string, keys []string, take func(key string, u bloom.Usage), among ...string) error {
 	if len(keys) == 0 {
 		return nil
 	}
 	for i, where := range among {
-		among[i] = "SELECT l." + column + ", " + usageColumns + " FROM leases l" + where + " AND " + r.In("l."+column, 1, kind)
+		among[i] = "SELECT l." + column + ", " + usageColumns + " FROM leases l" + where + " AND " + s.sql.In("l."+column, 1, kind)
 	}
-	sums, err := all(ctx, r, func(s *keyed[bloom.Usage]) []any { return append([]any{&s.key}, usageFields(&s.value)...) },
-		"SELECT "+column+", "+summedUsage+" FROM ("+strings.Join(among, " UNION ALL ")+") used GROUP BY 1", r.Array(keys))
+	sums, err := all(ctx, s, func(s *keyed[bloom.Usage]) []any { return append([]any{&s.key}, usageFields(&s.value)...) },
+		"SELECT "+column+", "+summedUsage+" FROM ("+strings.Join(among, " UNION ALL ")+") used GROUP BY 1", s.sql.Array(keys))
 	for _, s := range sums {
 		if s.value != (bloom.Usage{}) {
 			take(s.key, s.value)
@@ -394,18 +394,18 @@ func (r *Reads) usage(ctx context.Context, column, kind string, keys []string, t
 }
 
 // Leases lists leases, the newest first.
-func (r *Reads) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error) {
+func (s *Store) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error) {
 	l := &listing[bloom.Lease]{from: "leases", as: "l", columns: leaseColumns, fields: leaseFields}
 	switch {
 	case q.TaskID != "" && !isID(q.TaskID):
 		return []bloom.Lease{}, bloom.Cursor{}, nil
 	case q.TaskID != "":
-		l.first(fmt.Sprintf(r.Among, "l.seq", leasesOfTask), q.TaskID)
+		l.first(fmt.Sprintf(s.sql.Among, "l.seq", leasesOfTask), q.TaskID)
 		if q.Status != "" {
 			l.only("l.status", string(q.Status))
 		}
 	case q.Status == bloom.LeaseActive:
-		l.by = fmt.Sprintf(r.Among, "l.seq", "SELECT h.seq FROM leases h WHERE h.status = 'active'")
+		l.by = fmt.Sprintf(s.sql.Among, "l.seq", "SELECT h.seq FROM leases h WHERE h.status = 'active'")
 	case q.Status == bloom.LeaseReleased: // nearly all leases are, so the table is scanned
 		l.only("l.status", string(q.Status))
 	case q.Status != "":
@@ -414,13 +414,13 @@ func (r *Reads) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, 
 	if q.WorkerID != "" { // an index has only its active ones
 		l.only("l.worker_id", q.WorkerID)
 	}
-	return list(ctx, r, l, q.Page)
+	return list(ctx, s, l, q.Page)
 }
 
 // ActiveLeases lists active leases that expire by then. There are no more of them
 // than workers' slots, so an index of deadlines, which every heartbeat would update,
 // is not worth it.
-func (r *Reads) ActiveLeases(ctx context.Context, before int64, limit int, except []string) ([]bloom.Lease, error) {
-	return all(ctx, r, leaseFields, `SELECT `+leaseColumns+` FROM leases l`+r.Via("leases_held")+` WHERE l.status = 'active' AND l.expires_at <= $1
-		AND NOT (`+r.In("l.id", 2, "uuid")+`) ORDER BY l.expires_at LIMIT CAST($3 AS BIGINT)`, before, r.Array(IDs(except)), limit)
+func (s *Store) ActiveLeases(ctx context.Context, before int64, limit int, except []string) ([]bloom.Lease, error) {
+	return all(ctx, s, leaseFields, `SELECT `+leaseColumns+` FROM leases l`+s.sql.Via("leases_held")+` WHERE l.status = 'active' AND l.expires_at <= $1
+		AND NOT (`+s.sql.In("l.id", 2, "uuid")+`) ORDER BY l.expires_at LIMIT CAST($3 AS BIGINT)`, before, s.sql.Array(IDs(except)), limit)
 }

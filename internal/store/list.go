@@ -161,9 +161,9 @@ func (d *Dialect) idsWith(ctx context.Context, c Conn, part string, below int64,
 }
 
 // list reads one page of a listing.
-func list[T any](ctx context.Context, r *Reads, l *listing[T], p bloom.Page) (items []T, next bloom.Cursor, err error) {
-	l.Dialect = r.Dialect
-	err = r.Source.Run(ctx, func(c Conn) (err error) {
+func list[T any](ctx context.Context, s *Store, l *listing[T], p bloom.Page) (items []T, next bloom.Cursor, err error) {
+	l.Dialect = s.sql
+	err = s.db.Run(ctx, func(c Conn) (err error) {
 		items, next, err = l.page(ctx, c, p)
 		return err
 	})

@@ -265,7 +265,7 @@ func (s *Store) openDue(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	due, err := s.db.Due(ctx, now, openBatch, s.quarantined.list(notOpened))
+	due, err := s.Due(ctx, now, openBatch, s.quarantined.list(notOpened))
 	if err != nil {
 		return err
 	}
@@ -292,7 +292,7 @@ const orderedBatch = 1000
 func (s *Store) openOrdered(ctx context.Context) error {
 	s.opening.Lock()
 	defer s.opening.Unlock()
-	first, err := s.db.FirstOrdered(ctx, s.ordered, orderedBatch)
+	first, err := s.FirstOrdered(ctx, s.ordered, orderedBatch)
 	if err != nil {
 		return err
 	}
@@ -348,27 +348,27 @@ func (s *Store) forEach(ids []string, run func(id string) error, op failure) {
 }
 
 // QueuePlace reads what decides when a queued task starts.
-func (r *Reads) QueuePlace(ctx context.Context, id string) (bloom.QueuePlace, error) {
+func (s *Store) queuePlace(ctx context.Context, id string) (bloom.QueuePlace, error) {
 	if !isID(id) {
 		return bloom.QueuePlace{}, bloom.ErrTaskNotFound
 	}
-	return single(ctx, r, func(p *bloom.QueuePlace) []any { return []any{&p.Before, &p.Preferred, &p.Until, &p.Gate} }, bloom.ErrTaskNotFound,
+	return single(ctx, s, func(p *bloom.QueuePlace) []any { return []any{&p.Before, &p.Preferred, &p.Until, &p.Gate} }, bloom.ErrTaskNotFound,
 		`SELECT coalesce((SELECT CAST(o.id AS TEXT) FROM llm_tasks o WHERE t.ordered AND o.context_id = t.context_id AND o.seq < t.seq
-				AND `+r.pending("o")+` ORDER BY o.seq LIMIT 1), ''),
+				AND `+s.sql.pending("o")+` ORDER BY o.seq LIMIT 1), ''),
 			coalesce(t.preferred_worker, ''), t.preferred_until, coalesce(t.gate, '') FROM llm_tasks t WHERE t.id = $1`, id)
 }
 
 // Due lists delayed tasks whose time has come.
-func (r *Reads) Due(ctx context.Context, now int64, limit int, except []string) ([]string, error) {
-	return all(ctx, r, Self[string], `SELECT t.id FROM llm_tasks t`+r.Via("llm_tasks_delayed")+` WHERE t.gate = 'delayed' AND t.run_at <= $1
-		AND NOT (`+r.In("t.id", 2, "uuid")+`) ORDER BY t.run_at LIMIT CAST($3 AS BIGINT)`, now, r.Array(IDs(except)), limit)
+func (s *Store) Due(ctx context.Context, now int64, limit int, except []string) ([]string, error) {
+	return all(ctx, s, Self[string], `SELECT t.id FROM llm_tasks t`+s.sql.Via("llm_tasks_delayed")+` WHERE t.gate = 'delayed' AND t.run_at <= $1
+		AND NOT (`+s.sql.In("t.id", 2, "uuid")+`) ORDER BY t.run_at LIMIT CAST($3 AS BIGINT)`, now, s.sql.Array(IDs(except)), limit)
 }
 
 // FirstOrdered steps from context to context along the index of pending ordered tasks.
-func (r *Reads) FirstOrdered(ctx context.Context, after string, limit int) ([]FirstOrdered, error) {
-	pending := ` FROM llm_tasks t` + r.Via("llm_tasks_ordered") + ` WHERE ` + r.pending("t") + ` AND t.context_id `
+func (s *Store) FirstOrdered(ctx context.Context, after string, limit int) ([]FirstOrdered, error) {
+	pending := ` FROM llm_tasks t` + s.sql.Via("llm_tasks_ordered") + ` WHERE ` + s.sql.pending("t") + ` AND t.context_id `
 	first := pending + `= c.id ORDER BY t.seq LIMIT 1`
-	return all(ctx, r, func(f *FirstOrdered) []any { return []any{&f.Context, &f.ID, &f.Closed} }, `WITH RECURSIVE c (id, n) AS (
+	return all(ctx, s, func(f *FirstOrdered) []any { return []any{&f.Context, &f.ID, &f.Closed} }, `WITH RECURSIVE c (id, n) AS (
 			SELECT (SELECT t.context_id`+pending+`> $1 ORDER BY t.context_id LIMIT 1), 1
 			UNION ALL
 			SELECT (SELECT t.context_id`+pending+`> c.id ORDER BY t.context_id LIMIT 1), c.n + 1 FROM c WHERE c.id IS NOT NULL AND c.n < $2)
@@ -376,19 +376,19 @@ func (r *Reads) FirstOrdered(ctx context.Context, after string, limit int) ([]Fi
 }
 
 // QueueDepths lists the label sets in the queue with their depth.
-func (r *Reads) QueueDepths(ctx context.Context, sets, tasks int) ([]bloom.QueueDepth, error) {
-	return all(ctx, r, func(q *bloom.QueueDepth) []any { return []any{(*List)(&q.Labels), &q.Tasks, &q.Since} },
-		r.sets("", "$1", `(SELECT q.labels OPEN LIMIT 1), (SELECT count(*) FROM (SELECT 1 OPEN LIMIT CAST($2 AS BIGINT)) c),
-			(SELECT min(c.since) FROM (SELECT `+r.Greatest+`(q.run_at, q.updated_at) AS since OPEN LIMIT CAST($2 AS BIGINT)) c)`), sets, tasks)
+func (s *Store) QueueDepths(ctx context.Context, sets, tasks int) ([]bloom.QueueDepth, error) {
+	return all(ctx, s, func(q *bloom.QueueDepth) []any { return []any{(*List)(&q.Labels), &q.Tasks, &q.Since} },
+		s.sql.sets("", "$1", `(SELECT q.labels OPEN LIMIT 1), (SELECT count(*) FROM (SELECT 1 OPEN LIMIT CAST($2 AS BIGINT)) c),
+			(SELECT min(c.since) FROM (SELECT `+s.sql.Greatest+`(q.run_at, q.updated_at) AS since OPEN LIMIT CAST($2 AS BIGINT)) c)`), sets, tasks)
 }
 
 // HeldBack counts queued tasks behind a gate.
-func (r *Reads) HeldBack(ctx context.Context, gate bloom.Gate, most int) (bloom.HeldBack, error) {
-	head := `SELECT created_at, run_at FROM llm_tasks t` + r.Via("llm_tasks_delayed") + ` WHERE t.gate = 'delayed' ORDER BY t.run_at`
+func (s *Store) HeldBack(ctx context.Context, gate bloom.Gate, most int) (bloom.HeldBack, error) {
+	head := `SELECT created_at, run_at FROM llm_tasks t` + s.sql.Via("llm_tasks_delayed") + ` WHERE t.gate = 'delayed' ORDER BY t.run_at`
 	if gate == bloom.GateOrdered {
-		head = `SELECT ` + r.Greatest + `(t.created_at, t.updated_at) AS created_at, t.run_at FROM llm_tasks t` + r.Via("llm_tasks_ordered") +
-			` WHERE ` + r.pending("t") + ` AND t.gate = 'ordered' ORDER BY t.context_id, t.seq`
+		head = `SELECT ` + s.sql.Greatest + `(t.created_at, t.updated_at) AS created_at, t.run_at FROM llm_tasks t` + s.sql.Via("llm_tasks_ordered") +
+			` WHERE ` + s.sql.pending("t") + ` AND t.gate = 'ordered' ORDER BY t.context_id, t.seq`
 	}
-	return single(ctx, r, func(h *bloom.HeldBack) []any { return []any{&h.Tasks, &h.Since, &h.Until} }, nil,
+	return single(ctx, s, func(h *bloom.HeldBack) []any { return []any{&h.Tasks, &h.Since, &h.Until} }, nil,
 		`SELECT count(*), coalesce(min(created_at), 0), coalesce(min(run_at), 0) FROM (`+head+` LIMIT CAST($1 AS BIGINT)) q`, most)
 }

@@ -98,13 +98,13 @@ func (s *Store) findOld(ctx context.Context, r bloom.RemoveRequest, list func(co
 
 // RemoveTasks removes ended tasks with all their rows.
 func (s *Store) RemoveTasks(ctx context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
-	f, err := s.findOld(ctx, r, s.db.OldTasks)
+	f, err := s.findOld(ctx, r, s.OldTasks)
 	return s.removeOld(ctx, f, err, bloom.ActionTasksRemoved, (*Unit).removeTasks)
 }
 
 // RemoveEvents removes the event streams of ended tasks.
 func (s *Store) RemoveEvents(ctx context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
-	f, err := s.findOld(ctx, r, s.db.OldStreams)
+	f, err := s.findOld(ctx, r, s.OldStreams)
 	f.kept = r.Kept
 	return s.removeOld(ctx, f, err, bloom.ActionEventsRemoved, (*Unit).removeStreams)
 }
@@ -226,7 +226,7 @@ func (s *Store) RemoveAudit(ctx context.Context, r bloom.RemoveRequest) (bloom.R
 	if err != nil {
 		return bloom.Removed{}, err
 	}
-	entries, err := s.db.OldAudit(ctx, r.After, r.Batch())
+	entries, err := s.OldAudit(ctx, r.After, r.Batch())
 	if err != nil {
 		return bloom.Removed{}, s.explain(err)
 	}
@@ -272,14 +272,14 @@ func (s *Store) ForgetContent(ctx context.Context, seqs []int64) error {
 }
 
 // OldTasks lists tasks by number.
-func (r *Reads) OldTasks(ctx context.Context, after int64, limit int) ([]Aged, error) {
-	return all(ctx, r, agedFields, `SELECT `+agedColumns+` FROM llm_tasks t WHERE t.seq > $1 ORDER BY t.seq LIMIT CAST($2 AS BIGINT)`, after, limit)
+func (s *Store) OldTasks(ctx context.Context, after int64, limit int) ([]Aged, error) {
+	return all(ctx, s, agedFields, `SELECT `+agedColumns+` FROM llm_tasks t WHERE t.seq > $1 ORDER BY t.seq LIMIT CAST($2 AS BIGINT)`, after, limit)
 }
 
 // OldStreams lists tasks that have events, with one step along the index for each
 // task.
-func (r *Reads) OldStreams(ctx context.Context, after int64, limit int) ([]Aged, error) {
-	return all(ctx, r, agedFields, `WITH RECURSIVE w (task, n) AS (
+func (s *Store) OldStreams(ctx context.Context, after int64, limit int) ([]Aged, error) {
+	return all(ctx, s, agedFields, `WITH RECURSIVE w (task, n) AS (
 			SELECT (SELECT e.task FROM task_events e WHERE e.task > $1 ORDER BY e.task LIMIT 1), 1
 			UNION ALL
 			SELECT (SELECT e.task FROM task_events e WHERE e.task > w.task ORDER BY e.task LIMIT 1), w.n + 1 FROM w WHERE w.task IS NOT NULL AND w.n < $2)
@@ -287,14 +287,14 @@ func (r *Reads) OldStreams(ctx context.Context, after int64, limit int) ([]Aged,
 }
 
 // OldAudit lists audit entries by number.
-func (r *Reads) OldAudit(ctx context.Context, after int64, limit int) ([]AgedAudit, error) {
-	return all(ctx, r, func(e *AgedAudit) []any { return []any{&e.Seq, &e.At} },
+func (s *Store) OldAudit(ctx context.Context, after int64, limit int) ([]AgedAudit, error) {
+	return all(ctx, s, func(e *AgedAudit) []any { return []any{&e.Seq, &e.At} },
 		`SELECT seq, timestamp FROM audit_logs WHERE seq > $1 ORDER BY seq LIMIT CAST($2 AS BIGINT)`, after, limit)
 }
 
 // RemovedContent lists objects to be deleted from the blob
-func (r *Reads) RemovedContent(ctx context.Context, after int64, limit int) ([]bloom.RemovedContent, error) {
-	return all(ctx, r, func(k *bloom.RemovedContent) []any { return []any{&k.Seq, &k.URL} },
+func (s *Store) RemovedContent(ctx context.Context, after int64, limit int) ([]bloom.RemovedContent, error) {
+	return all(ctx, s, func(k *bloom.RemovedContent) []any { return []any{&k.Seq, &k.URL} },
 		`SELECT seq, url FROM removed_contents WHERE seq > $1 ORDER BY seq LIMIT CAST($2 AS BIGINT)`, after, bloom.Page{Limit: limit}.Size())
 }
 

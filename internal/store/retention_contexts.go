@@ -24,7 +24,7 @@ func (s *Store) RemoveContexts(ctx context.Context, r bloom.RemoveRequest) (did 
 	if err != nil {
 		return did, err
 	}
-	list, err := s.db.OldContexts(ctx, r.After, bloom.RemoveWindow)
+	list, err := s.OldContexts(ctx, r.After, bloom.RemoveWindow)
 	if err != nil {
 		return did, s.explain(err)
 	}
@@ -99,7 +99,7 @@ func (s *Store) RemoveForgotten(ctx context.Context, r bloom.RemoveRequest) (did
 	if err != nil {
 		return did, err
 	}
-	list, err := s.db.Forgotten(ctx, r.After, r.Batch())
+	list, err := s.Forgotten(ctx, r.After, r.Batch())
 	if err != nil {
 		return did, s.explain(err)
 	}
@@ -122,10 +122,10 @@ func (s *Store) RemoveForgotten(ctx context.Context, r bloom.RemoveRequest) (did
 }
 
 // OldContexts lists contexts by their newest task.
-func (r *Reads) OldContexts(ctx context.Context, after int64, limit int) ([]AgedContext, error) {
-	return all(ctx, r, func(x *AgedContext) []any {
+func (s *Store) OldContexts(ctx context.Context, after int64, limit int) ([]AgedContext, error) {
+	return all(ctx, s, func(x *AgedContext) []any {
 		return []any{&x.Seq, &x.ID, &x.LastUsedAt, &x.UpdatedAt, &x.Unfinished}
 	},
-		`SELECT x.seq, x.id, x.last_used_at, x.updated_at, x.unfinished FROM contexts x`+r.Via("contexts_seq")+`
+		`SELECT x.seq, x.id, x.last_used_at, x.updated_at, x.unfinished FROM contexts x`+s.sql.Via("contexts_seq")+`
 			WHERE x.seq > $1 ORDER BY x.seq LIMIT CAST($2 AS BIGINT)`, after, limit)
 }

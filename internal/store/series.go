@@ -61,7 +61,7 @@ func (u *Unit) countUsage(t *Task, was bloom.Lease, used bloom.Usage) error {
 // KeepSeries adds a sample of the queue, folds old minutes into hours, and removes
 // old hours.
 func (s *Store) KeepSeries(ctx context.Context) error {
-	stats, err := s.db.Stats(ctx)
+	stats, err := s.Stats(ctx)
 	if err != nil {
 		return s.explain(err)
 	}
@@ -141,19 +141,19 @@ var selectStats = `SELECT c.*, u.*, n.* FROM (SELECT ` + each(CountColumns, "CAS
 	(SELECT count(*), count(*) FILTER (WHERE w.status = 'online') FROM `
 
 // Stats reads the counters.
-func (r *Reads) Stats(ctx context.Context) (bloom.Stats, error) {
+func (s *Store) Stats(ctx context.Context) (bloom.Stats, error) {
 	type row struct {
 		n               Counts
 		used            bloom.Usage
 		workers, online int64
 	}
-	got, err := single(ctx, r, func(s *row) []any {
+	got, err := single(ctx, s, func(s *row) []any {
 		fields := make([]any, 0, len(s.n)+6)
 		for i := range s.n {
 			fields = append(fields, &s.n[i])
 		}
 		return append(append(fields, usageFields(&s.used)...), &s.workers, &s.online)
-	}, nil, fmt.Sprintf(selectStats, r.Via("leases_held"))+r.present()+`) n`)
+	}, nil, fmt.Sprintf(selectStats, s.sql.Via("leases_held"))+s.sql.present()+`) n`)
 	st := bloom.Stats{
 		Tasks:   bloom.TaskStats{ByStatus: map[bloom.TaskStatus]int64{}},
 		Leases:  bloom.LeaseStats{Total: got.n[CountLeases], Active: got.n[CountActive], Usage: got.used},
@@ -178,8 +178,8 @@ var (
 )
 
 // Series reads the time series, summed by steps.
-func (r *Reads) Series(ctx context.Context, from, to, step int64) ([]bloom.SeriesPoint, error) {
-	return all(ctx, r, func(p *bloom.SeriesPoint) []any {
+func (s *Store) Series(ctx context.Context, from, to, step int64) ([]bloom.SeriesPoint, error) {
+	return all(ctx, s, func(p *bloom.SeriesPoint) []any {
 		return []any{&p.At, &p.Created, &p.Started, &p.Completed, &p.Failed, &p.Dead, &p.Cancelled, &p.TokensUsed, &p.InputTokens, &p.OutputTokens,
 			(*nanos)(&p.CostUSD), &p.Queued, &p.Running, &p.OldestWait}
 	}, `SELECT at / CAST($3 AS BIGINT) * CAST($3 AS BIGINT) AS step, `+SeriesSum+`, max(queued), max(running), max(wait)

@@ -87,7 +87,7 @@ func (s *Store) EndSession(ctx context.Context, id, actor string) error {
 
 // Sessions lists sessions that have not expired, the newest first.
 func (s *Store) Sessions(ctx context.Context, p bloom.Page) ([]bloom.BrowserSession, bloom.Cursor, error) {
-	all, next, err := s.db.Sessions(ctx, p)
+	all, next, err := s.storedSessions(ctx, p)
 	if err != nil {
 		return nil, next, err
 	}
@@ -102,17 +102,17 @@ func (s *Store) Sessions(ctx context.Context, p bloom.Page) ([]bloom.BrowserSess
 }
 
 // Session reads one session.
-func (r *Reads) Session(ctx context.Context, id string) (bloom.StoredSession, error) {
+func (s *Store) Session(ctx context.Context, id string) (bloom.StoredSession, error) {
 	missing := bloom.NotFound("Session")
 	if id != bloom.CleanText(id) {
 		return bloom.StoredSession{}, missing
 	}
-	return single(ctx, r, sessionFields, missing, `SELECT `+sessionColumns+` FROM sessions x WHERE x.id = $1`, id)
+	return single(ctx, s, sessionFields, missing, `SELECT `+sessionColumns+` FROM sessions x WHERE x.id = $1`, id)
 }
 
 // Sessions lists sessions, the newest first.
-func (r *Reads) Sessions(ctx context.Context, p bloom.Page) ([]bloom.BrowserSession, bloom.Cursor, error) {
-	known, next, err := list(ctx, r, &listing[bloom.StoredSession]{from: "sessions", as: "x", columns: sessionColumns, fields: sessionFields}, p)
+func (s *Store) storedSessions(ctx context.Context, p bloom.Page) ([]bloom.BrowserSession, bloom.Cursor, error) {
+	known, next, err := list(ctx, s, &listing[bloom.StoredSession]{from: "sessions", as: "x", columns: sessionColumns, fields: sessionFields}, p)
 	sessions := make([]bloom.BrowserSession, 0, len(known))
 	for _, k := range known {
 		sessions = append(sessions, k.BrowserSession)

@@ -70,8 +70,8 @@ func (s *Store) ReplaceSettings(ctx context.Context, was, values map[string]stri
 }
 
 // Settings reads all settings.
-func (r *Reads) Settings(ctx context.Context) (map[string]string, error) {
-	pairs, err := all(ctx, r, func(p *[2]string) []any { return []any{&p[0], &p[1]} }, `SELECT key, value FROM runtime_settings`)
+func (s *Store) Settings(ctx context.Context) (map[string]string, error) {
+	pairs, err := all(ctx, s, func(p *[2]string) []any { return []any{&p[0], &p[1]} }, `SELECT key, value FROM runtime_settings`)
 	if err != nil {
 		return nil, err
 	}

@@ -103,12 +103,6 @@ func (d *Dialect) lock(table string) string {
 
 func (d *Dialect) pending(task string) string { return fmt.Sprintf(d.Pending, task) }
 
-// Reads implements the reads that are the same for both databases.
-type Reads struct {
-	*Dialect
-	Source Source
-}
-
 // Read runs fn on a connection and returns its result.
 func Read[T any](ctx context.Context, from Runner, fn func(c Conn) (T, error)) (v T, err error) {
 	err = from.Run(ctx, func(c Conn) (err error) {
@@ -154,14 +148,14 @@ func One[T any](ctx context.Context, c Conn, fields func(*T) []any, missing erro
 // Self returns the scan destination of a row of one column.
 func Self[T any](v *T) []any { return []any{v} }
 
-// all is Collect on a connection of r.
-func all[T any](ctx context.Context, r *Reads, fields func(*T) []any, query string, args ...any) ([]T, error) {
-	return Read(ctx, r.Source, func(c Conn) ([]T, error) { return Collect(ctx, c, fields, query, args...) })
+// all is Collect on a connection of s.
+func all[T any](ctx context.Context, s *Store, fields func(*T) []any, query string, args ...any) ([]T, error) {
+	return Read(ctx, s.db, func(c Conn) ([]T, error) { return Collect(ctx, c, fields, query, args...) })
 }
 
-// single is One on a connection of r.
-func single[T any](ctx context.Context, r *Reads, fields func(*T) []any, missing error, query string, args ...any) (T, error) {
-	return Read(ctx, r.Source, func(c Conn) (T, error) { return One(ctx, c, fields, missing, query, args...) })
+// single is One on a connection of s.
+func single[T any](ctx context.Context, s *Store, fields func(*T) []any, missing error, query string, args ...any) (T, error) {
+	return Read(ctx, s.db, func(c Conn) (T, error) { return One(ctx, c, fields, missing, query, args...) })
 }
 
 // each formats every column and joins the results with commas.

@@ -15,7 +15,7 @@ import (
 
 // Store implements bloom.Store on a Database.
 type Store struct {
-	Reader
+	sql  *Dialect
 	db   Database
 	cfg  Config
 	log  *slog.Logger
@@ -55,7 +55,7 @@ func New(db Database, cfg Config, log *slog.Logger) *Store {
 	cfg.Queue = cmp.Or(cfg.Queue, DefaultQueue)
 	cfg.Patience = cmp.Or(cfg.Patience, DefaultPatience)
 	s := &Store{
-		Reader: db, db: db, cfg: cfg, log: log, queue: group.NewQueue[*op](cfg.Queue), slots: make(chan struct{}, max(1, cfg.Parallel)),
+		sql: db.Dialect(), db: db, cfg: cfg, log: log, queue: group.NewQueue[*op](cfg.Queue), slots: make(chan struct{}, max(1, cfg.Parallel)),
 		served: make(chan struct{}), closing: make(chan struct{}), labels: labelCache{workers: map[string]cachedLabels{}},
 		unsealed: make(chan struct{}, 1), sealed: make(chan struct{}),
 	}
@@ -70,6 +70,13 @@ func New(db Database, cfg Config, log *slog.Logger) *Store {
 	go s.sealLoop()
 	return s
 }
+
+// Name returns the database's name.
+func (s *Store) Name() string { return s.db.Name() }
+
+// OldestWaiting returns since when the open task that has waited longest waits, in Unix
+// milliseconds; 0: there is none.
+func (s *Store) OldestWaiting(ctx context.Context) (int64, error) { return s.db.OldestWaiting(ctx) }
 
 // Ping reports whether the database answers reads and runs transactions.
 func (s *Store) Ping(ctx context.Context) error {
@@ -87,7 +94,7 @@ func (s *Store) Time(ctx context.Context) (int64, error) {
 
 // QueuePlace returns what, apart from the workers, decides when a queued task starts.
 func (s *Store) QueuePlace(ctx context.Context, id string) (bloom.QueuePlace, error) {
-	p, err := s.Reader.QueuePlace(ctx, id)
+	p, err := s.queuePlace(ctx, id)
 	p.Skipped = s.quarantined.skipped(id)
 	return p, err
 }

@@ -347,37 +347,37 @@ func (s *Store) AppendEvents(ctx context.Context, taskID, leaseID string, events
 }
 
 // Task reads one task.
-func (r *Reads) Task(ctx context.Context, id string) (bloom.Task, error) {
+func (s *Store) Task(ctx context.Context, id string) (bloom.Task, error) {
 	if !isID(id) {
 		return bloom.Task{}, bloom.ErrTaskNotFound
 	}
-	t, err := single(ctx, r, wholeFields, bloom.ErrTaskNotFound, `SELECT `+r.wholeColumns()+` FROM llm_tasks t WHERE t.id = $1`, id)
+	t, err := single(ctx, s, wholeFields, bloom.ErrTaskNotFound, `SELECT `+s.sql.wholeColumns()+` FROM llm_tasks t WHERE t.id = $1`, id)
 	if err != nil {
 		return bloom.Task{}, err
 	}
 	whole := []bloom.Task{t.Task}
-	err = r.addTaskUsage(ctx, whole)
+	err = s.addTaskUsage(ctx, whole)
 	return whole[0], err
 }
 
 // addTaskUsage sets what the attempts of tasks have used.
-func (r *Reads) addTaskUsage(ctx context.Context, tasks []bloom.Task) error {
+func (s *Store) addTaskUsage(ctx context.Context, tasks []bloom.Task) error {
 	places := make(map[string]*bloom.Task, len(tasks))
 	for i := range tasks {
 		if tasks[i].Epoch > 0 {
 			places[tasks[i].ID] = &tasks[i]
 		}
 	}
-	return r.usage(ctx, "task_id", "uuid", slices.Collect(maps.Keys(places)), func(id string, u bloom.Usage) { places[id].Usage = &u },
-		r.Via("leases_one_active")+" WHERE l.status = 'active'", r.Via("leases_ended")+" WHERE l.status <> 'active'")
+	return s.usage(ctx, "task_id", "uuid", slices.Collect(maps.Keys(places)), func(id string, u bloom.Usage) { places[id].Usage = &u },
+		s.sql.Via("leases_one_active")+" WHERE l.status = 'active'", s.sql.Via("leases_ended")+" WHERE l.status <> 'active'")
 }
 
 // ofTask reads what belongs to a task, or returns ErrTaskNotFound.
-func ofTask[T any](ctx context.Context, r *Reads, taskID string, list func(c Conn, seq int64) ([]T, error)) ([]T, error) {
+func ofTask[T any](ctx context.Context, s *Store, taskID string, list func(c Conn, seq int64) ([]T, error)) ([]T, error) {
 	if !isID(taskID) {
 		return nil, bloom.ErrTaskNotFound
 	}
-	return Read(ctx, r.Source, func(c Conn) ([]T, error) {
+	return Read(ctx, s.db, func(c Conn) ([]T, error) {
 		seq, err := One(ctx, c, Self[int64], bloom.ErrTaskNotFound, `SELECT seq FROM llm_tasks WHERE id = $1`, taskID)
 		if err != nil {
 			return nil, err
@@ -387,8 +387,8 @@ func ofTask[T any](ctx context.Context, r *Reads, taskID string, list func(c Con
 }
 
 // Events lists a task's stream after the given number.
-func (r *Reads) Events(ctx context.Context, taskID string, after int64, limit int) ([]bloom.Event, error) {
-	return ofTask(ctx, r, taskID, func(c Conn, seq int64) ([]bloom.Event, error) {
+func (s *Store) Events(ctx context.Context, taskID string, after int64, limit int) ([]bloom.Event, error) {
+	return ofTask(ctx, s, taskID, func(c Conn, seq int64) ([]bloom.Event, error) {
 		return Collect(ctx, c, func(e *bloom.Event) []any { return []any{&e.Seq, &e.Type, &e.At, &e.Epoch, (*verbatim)(&e.Data)} },
 			`SELECT seq, type, at, epoch, data FROM (
 				SELECT seq, type, at, epoch, data, sum(octet_length(data)) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) - octet_length(data) AS sofar
@@ -397,9 +397,9 @@ func (r *Reads) Events(ctx context.Context, taskID string, after int64, limit in
 }
 
 // Results lists a task's results, newest first.
-func (r *Reads) Results(ctx context.Context, taskID string) ([]bloom.Result, error) {
-	return ofTask(ctx, r, taskID, func(c Conn, _ int64) ([]bloom.Result, error) {
-		const from = ` FROM llm_results r JOIN runtime_artifacts a ON a.id = r.artifact_id WHERE r.task_id = $1 ORDER BY r.epoch DESC LIMIT %d OFFSET %d`
+func (s *Store) Results(ctx context.Context, taskID string) ([]bloom.Result, error) {
+	return ofTask(ctx, s, taskID, func(c Conn, _ int64) ([]bloom.Result, error) {
+		const from = ` FROM llm_results r JOIN runtime_artifacts a ON a.id = s.artifact_id WHERE s.task_id = $1 ORDER BY s.epoch DESC LIMIT %d OFFSET %d`
 		newest, err := Collect(ctx, c, resultFields, `SELECT `+resultColumns+fmt.Sprintf(from, bloom.ResultsWithOutput, 0), taskID)
 		if err != nil || len(newest) < bloom.ResultsWithOutput {
 			return newest, err
@@ -411,34 +411,34 @@ func (r *Reads) Results(ctx context.Context, taskID string) ([]bloom.Result, err
 }
 
 // Tasks lists tasks, the newest first.
-func (r *Reads) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Task, next bloom.Cursor, err error) {
-	columns := r.wholeColumns()
+func (s *Store) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Task, next bloom.Cursor, err error) {
+	columns := s.sql.wholeColumns()
 	if n := q.TextWindow(); q.TextBytes > 0 {
-		columns = r.TaskColumns() + fmt.Sprintf(`, CASE WHEN length(%s) <= %d THEN t.context_hints ELSE 'null' END, `, fmt.Sprintf(r.ListText, "t.context_hints"), n) +
+		columns = s.sql.TaskColumns() + fmt.Sprintf(`, CASE WHEN length(%s) <= %d THEN t.context_hints ELSE 'null' END, `, fmt.Sprintf(s.sql.ListText, "t.context_hints"), n) +
 			cut("t.prompt", n)
 	}
 	l := &listing[Task]{from: "llm_tasks", as: "t", columns: columns, fields: wholeFields}
-	l.also(fmt.Sprintf(r.ShortID, "t.id"), q.ShortID)
+	l.also(fmt.Sprintf(s.sql.ShortID, "t.id"), q.ShortID)
 	l.also("t.context_id", q.ContextID)
 	l.also("t.worker_id", q.WorkerID)
-	r.status(l, q.Status)
+	s.status(l, q.Status)
 	l.also("t.agent_slug", q.AgentSlug)
 	if q.Error != "" { // it has no index
 		l.only("t.error_class", q.Error)
 	}
 	for _, label := range q.Labels { // nor have they
-		l.filter += " AND " + fmt.Sprintf(r.Has, "t.labels", l.arg(label))
+		l.filter += " AND " + fmt.Sprintf(s.sql.Has, "t.labels", l.arg(label))
 	}
 	if q.Status == bloom.TaskCompleted { // nearly all tasks are, so the table is scanned
 		l.only("t.status", string(q.Status))
 	}
 	var found []Task
 	if q.Text == "" {
-		found, next, err = list(ctx, r, l, q.Page)
+		found, next, err = list(ctx, s, l, q.Page)
 	} else {
-		l.Dialect = r.Dialect
-		err = r.Source.Run(ctx, func(c Conn) (err error) {
-			found, next, err = l.finder(ctx, r.Source, c).Search(q.Text, q.Page)
+		l.Dialect = s.sql
+		err = s.db.Run(ctx, func(c Conn) (err error) {
+			found, next, err = l.finder(ctx, s.db, c).Search(q.Text, q.Page)
 			return err
 		})
 	}
@@ -448,7 +448,7 @@ func (r *Reads) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Tas
 		tasks = append(tasks, found[i].Task)
 	}
 	if err == nil {
-		err = r.addTaskUsage(ctx, tasks)
+		err = s.addTaskUsage(ctx, tasks)
 	}
 	return tasks, next, err
 }
@@ -456,21 +456,21 @@ func (r *Reads) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Tas
 // status restricts tasks to a status. An index has the failed and waiting ones. Tasks
 // that are leased are found by their active leases, of which there are no more than
 // slots.
-func (r *Reads) status(l *listing[Task], status bloom.TaskStatus) {
+func (s *Store) status(l *listing[Task], status bloom.TaskStatus) {
 	switch {
 	case status == "" || status == bloom.TaskCompleted:
 	case l.by != "":
 		l.only("t.status", string(status))
 	case status.Held():
-		l.first(fmt.Sprintf(r.Among, "t.id", "SELECT h.task_id FROM leases h WHERE h.status = 'active'")+" AND t.status || '' = %s", string(status))
+		l.first(fmt.Sprintf(s.sql.Among, "t.id", "SELECT h.task_id FROM leases h WHERE h.status = 'active'")+" AND t.status || '' = %s", string(status))
 	default:
-		l.first(r.Phase, string(status))
+		l.first(s.sql.Phase, string(status))
 	}
 }
 
 // QueuedBy counts an actor's queued tasks.
-func (r *Reads) QueuedBy(ctx context.Context, actor string, most int64) (int64, error) {
-	return single(ctx, r, Self[int64], nil, `SELECT count(*) FROM (SELECT 1 FROM llm_tasks`+r.Via("llm_tasks_created_by")+
+func (s *Store) QueuedBy(ctx context.Context, actor string, most int64) (int64, error) {
+	return single(ctx, s, Self[int64], nil, `SELECT count(*) FROM (SELECT 1 FROM llm_tasks`+s.sql.Via("llm_tasks_created_by")+
 		` WHERE created_by = $1 AND gate IS NOT NULL LIMIT CAST($2 AS BIGINT)) q`, actor, most)
 }
 

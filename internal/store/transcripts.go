@@ -116,18 +116,18 @@ func (s *Store) MovePart(ctx context.Context, contextID, from, to string) error 
 }
 
 // Transcript reads a context's transcript, nil if there is none.
-func (r *Reads) Transcript(ctx context.Context, contextID string) (*bloom.Transcript, error) {
-	return r.transcript(ctx, `x.context_id = $1`, contextID)
+func (s *Store) Transcript(ctx context.Context, contextID string) (*bloom.Transcript, error) {
+	return s.transcript(ctx, `x.context_id = $1`, contextID)
 }
 
 // TranscriptIn reads the transcript whose parts are in a folder, nil if there is
 // none.
-func (r *Reads) TranscriptIn(ctx context.Context, folder string) (*bloom.Transcript, error) {
-	return r.transcript(ctx, `x.folder = $1`, folder)
+func (s *Store) TranscriptIn(ctx context.Context, folder string) (*bloom.Transcript, error) {
+	return s.transcript(ctx, `x.folder = $1`, folder)
 }
 
-func (r *Reads) transcript(ctx context.Context, by, value string) (*bloom.Transcript, error) {
-	found, err := all(ctx, r, transcriptFields, `SELECT `+transcriptColumns+` FROM transcripts x WHERE `+by, value)
+func (s *Store) transcript(ctx context.Context, by, value string) (*bloom.Transcript, error) {
+	found, err := all(ctx, s, transcriptFields, `SELECT `+transcriptColumns+` FROM transcripts x WHERE `+by, value)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
@@ -136,13 +136,13 @@ func (r *Reads) transcript(ctx context.Context, by, value string) (*bloom.Transc
 
 // Transcripts lists transcripts by context. With local it lists only those of which a
 // part is in a folder or in the database.
-func (r *Reads) Transcripts(ctx context.Context, after string, limit int, local bool) ([]bloom.ContextTranscript, error) {
+func (s *Store) Transcripts(ctx context.Context, after string, limit int, local bool) ([]bloom.ContextTranscript, error) {
 	from := ` FROM transcripts x`
 	if local {
-		from += r.Via("transcripts_local")
+		from += s.sql.Via("transcripts_local")
 	}
 	if from += ` WHERE x.context_id > $1`; local {
-		from += ` AND ` + r.LocalParts
+		from += ` AND ` + s.sql.LocalParts
 	}
-	return all(ctx, r, transcriptFields, `SELECT `+transcriptColumns+from+` ORDER BY x.context_id LIMIT CAST($2 AS BIGINT)`, after, limit)
+	return all(ctx, s, transcriptFields, `SELECT `+transcriptColumns+from+` ORDER BY x.context_id LIMIT CAST($2 AS BIGINT)`, after, limit)
 }

@@ -41,8 +41,8 @@ func (s *Store) ReportLogs(ctx context.Context, id string, r bloom.LogReport) er
 }
 
 // WorkerLogs reads a worker's last log lines.
-func (r *Reads) WorkerLogs(ctx context.Context, id string) (bloom.WorkerLogs, error) {
-	return single(ctx, r, func(l *bloom.WorkerLogs) []any { return []any{&l.WorkerID, &l.UpdatedAt, &object{&l.Lines}} }, bloom.ErrWorkerNotFound,
+func (s *Store) WorkerLogs(ctx context.Context, id string) (bloom.WorkerLogs, error) {
+	return single(ctx, s, func(l *bloom.WorkerLogs) []any { return []any{&l.WorkerID, &l.UpdatedAt, &object{&l.Lines}} }, bloom.ErrWorkerNotFound,
 		`SELECT w.id, coalesce(l.updated_at, 0), coalesce(l.lines, '[]') FROM workers w
 			LEFT JOIN worker_logs l ON l.worker_id = w.id WHERE w.id = $1 AND NOT w.removed`, bloom.CleanText(id))
 }

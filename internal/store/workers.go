@@ -256,8 +256,8 @@ func (u *Unit) remove(id, actor string) error {
 }
 
 // Worker reads a worker and the leases it holds.
-func (r *Reads) Worker(ctx context.Context, id string) (worker bloom.Worker, leases []bloom.Lease, err error) {
-	err = r.Source.Run(ctx, func(c Conn) error {
+func (s *Store) Worker(ctx context.Context, id string) (worker bloom.Worker, leases []bloom.Lease, err error) {
+	err = s.db.Run(ctx, func(c Conn) error {
 		w, err := One(ctx, c, workerFields, bloom.ErrWorkerNotFound, `SELECT `+workerColumns+`, 0 FROM workers w WHERE w.id = $1 AND NOT w.removed`, id)
 		if err != nil {
 			return err
@@ -270,14 +270,14 @@ func (r *Reads) Worker(ctx context.Context, id string) (worker bloom.Worker, lea
 }
 
 // Workers lists all workers by name.
-func (r *Reads) Workers(ctx context.Context) ([]bloom.Worker, error) {
-	known, err := all(ctx, r, workerFields, `SELECT `+workerColumns+heldColumn+` FROM `+r.present()+` ORDER BY w.id`)
+func (s *Store) Workers(ctx context.Context) ([]bloom.Worker, error) {
+	known, err := all(ctx, s, workerFields, `SELECT `+workerColumns+heldColumn+` FROM `+s.sql.present()+` ORDER BY w.id`)
 	return publicWorkers(known), err
 }
 
 // WorkersAfter lists the next n workers by name.
-func (r *Reads) WorkersAfter(ctx context.Context, name string, n int) ([]bloom.Worker, error) {
-	known, err := all(ctx, r, workerFields, `SELECT `+workerColumns+heldColumn+` FROM `+r.present()+` AND w.id > $1 ORDER BY w.id LIMIT $2`, name, n)
+func (s *Store) WorkersAfter(ctx context.Context, name string, n int) ([]bloom.Worker, error) {
+	known, err := all(ctx, s, workerFields, `SELECT `+workerColumns+heldColumn+` FROM `+s.sql.present()+` AND w.id > $1 ORDER BY w.id LIMIT $2`, name, n)
 	return publicWorkers(known), err
 }
 
@@ -291,6 +291,6 @@ func publicWorkers(known []lifecycle.KnownWorker) []bloom.Worker {
 }
 
 // ControlDrained names the workers that the control plane drains.
-func (r *Reads) ControlDrained(ctx context.Context) ([]string, error) {
-	return all(ctx, r, Self[string], `SELECT w.id FROM `+r.present()+` AND w.control_draining ORDER BY w.id`)
+func (s *Store) ControlDrained(ctx context.Context) ([]string, error) {
+	return all(ctx, s, Self[string], `SELECT w.id FROM `+s.sql.present()+` AND w.control_draining ORDER BY w.id`)
 }

@@ -68,7 +68,6 @@ var _ bloom.Store = (*Store)(nil)
 
 // database is the connections to the server.
 type database struct {
-	store.Reads
 	cfg     Config
 	fence   *fence
 	hot     *pgxpool.Pool // for writes
@@ -91,7 +90,6 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, err
 	}
 	d := &database{cfg: cfg, fence: newFence(ctx, conn)}
-	d.Reads = store.Reads{Dialect: dialect, Source: d}
 	d.fence.guard(conn)
 	if err := checkVersion(ctx, conn); err != nil {
 		return nil, err
@@ -205,3 +203,6 @@ func (d *database) fail(err error) error {
 	d.cfg.Logger.Error("postgresql failed", "error", err)
 	return d.Explain(err)
 }
+
+// Dialect returns the database's expressions.
+func (d *database) Dialect() *store.Dialect { return dialect }

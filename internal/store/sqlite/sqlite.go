@@ -59,7 +59,6 @@ var _ bloom.Store = (*Store)(nil)
 // database is the write connection, which the running transaction uses, and the pool
 // of readers.
 type database struct {
-	store.Reads
 	cfg   Config
 	lock  *os.File
 	main  *os.File    // the database; closing it would end SQLite's locks, so it is closed last
@@ -93,7 +92,6 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, err
 	}
 	d := &database{cfg: cfg, lock: held}
-	d.Reads = store.Reads{Dialect: dialect, Source: d}
 	if err := d.open(ctx); err != nil {
 		if failure := explain(err); failure.Kind == bloom.KindUnavailable {
 			err = fmt.Errorf("%w: %s", err, failure.Message)
@@ -198,3 +196,6 @@ func (d *database) fail(err error) error {
 	d.cfg.Logger.Error("sqlite failed", "error", err)
 	return explain(err)
 }
+
+// Dialect returns the database's expressions.
+func (d *database) Dialect() *store.Dialect { return dialect }
