@@ -399,7 +399,7 @@ func (s *Store) Events(ctx context.Context, taskID string, after int64, limit in
 // Results lists a task's results, newest first.
 func (s *Store) Results(ctx context.Context, taskID string) ([]bloom.Result, error) {
 	return ofTask(ctx, s, taskID, func(c Conn, _ int64) ([]bloom.Result, error) {
-		const from = ` FROM llm_results r JOIN runtime_artifacts a ON a.id = s.artifact_id WHERE s.task_id = $1 ORDER BY s.epoch DESC LIMIT %d OFFSET %d`
+		const from = ` FROM llm_results r JOIN runtime_artifacts a ON a.id = r.artifact_id WHERE r.task_id = $1 ORDER BY r.epoch DESC LIMIT %d OFFSET %d`
 		newest, err := Collect(ctx, c, resultFields, `SELECT `+resultColumns+fmt.Sprintf(from, bloom.ResultsWithOutput, 0), taskID)
 		if err != nil || len(newest) < bloom.ResultsWithOutput {
 			return newest, err
