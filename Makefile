@@ -15,6 +15,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/bloom-runtime/bloom/internal/cli.Version=$(VERSION)
 BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 
+LICENSES := internal/cli/licenses/third-party.txt
+
 MODULE  := github.com/bloom-runtime/bloom
 
 FUZZTIME  ?= 1m
@@ -35,7 +37,7 @@ demo: build ## Like run, with a stand-in for the model and a sample task; no acc
 	@scripts/demo.sh
 
 .PHONY: build
-build: web ## Build bin/bloom, one static binary that includes the web application
+build: web $(LICENSES) ## Build bin/bloom, one static binary that includes the web application
 	@mkdir -p bin
 	$(BUILD) -o bin/ ./cmd/...
 
@@ -57,6 +59,10 @@ internal/webui/dist/index.html.gz: web/src/api/schema.d.ts web/index.html web/vi
 web: ## Build the web application into internal/webui (Node 20); skipped without npm
 	@if command -v npm >/dev/null 2>&1; then $(MAKE) --no-print-directory internal/webui/dist/index.html.gz; \
 	else echo "web: npm is missing; the binary will be without the web application" >&2; fi
+
+# The program includes the licences of its components.
+$(LICENSES): go.mod go.sum web/package-lock.json scripts/licenses.sh tools/licenses/main.go $(wildcard internal/webui/dist/index.html.gz) | web
+	@scripts/licenses.sh
 
 SCREENSHOTS ?= $(CURDIR)/web/screenshots
 
@@ -83,7 +89,7 @@ dev: web/src/api/schema.d.ts ## Serve the web application from its source, again
 	$(NPM) run -s dev
 
 .PHONY: cross
-cross: web ## Build for every platform we ship: linux amd64, arm64, armv7
+cross: web $(LICENSES) ## Build for every platform we ship: linux amd64, arm64, armv7
 	@mkdir -p dist
 	GOOS=linux GOARCH=amd64 $(BUILD) -o dist/bloom-linux-amd64 ./cmd/bloom
 	GOOS=linux GOARCH=arm64 $(BUILD) -o dist/bloom-linux-arm64 ./cmd/bloom
@@ -207,4 +213,4 @@ fuzz: ## Run every fuzz target for FUZZTIME (1m)
 .PHONY: clean
 clean: ## Remove build output; keeps .tools and data
 	rm -rf bin dist coverage.out web/dist web/node_modules web/openapi.json
-	find internal/webui/dist -mindepth 1 -not -name .gitignore -delete
+	find internal/webui/dist internal/cli/licenses -mindepth 1 -not -name .gitignore -delete

@@ -41,11 +41,8 @@ rm -f "$dist"/bloom-linux-* "$dist"/bloom-runtime[-_]* "$dist/bloom-alerts.yaml"
 web=() # what is in the web application, if that is built in
 [[ ! -e internal/webui/dist/index.html.gz ]] || web=(web/package-lock.json)
 (cd tools/sbom && CGO_ENABLED=0 go build -trimpath -o ../../.tools/bin/sbom .)
-(cd tools/licenses && CGO_ENABLED=0 go build -trimpath -o ../../.tools/bin/licenses .)
-{
-	GOOS=linux go list -deps -f '{{with .Module}}{{.Path}} {{.Version}} {{.Dir}}{{end}}' ./cmd/bloom | sort -u
-	echo "Go $(go env GOVERSION) $(go env GOROOT)"
-} | .tools/bin/licenses "${web[@]}" >"$dist/bloom-licenses.txt"
+scripts/licenses.sh
+install -m 0644 internal/cli/licenses/third-party.txt "$dist/bloom-licenses.txt"
 for shell in bash zsh fish; do
 	go run -trimpath ./cmd/bloom completion "$shell" >"$scripts/completion.$shell"
 done

@@ -101,6 +101,7 @@ type commands struct {
 	Bench      benchCmd      `cmd:"" group:"Other:" help:"Measure a running server that has no other work."`
 	OpenAPI    openapiCmd    `cmd:"" group:"Other:" name:"openapi" help:"Print the server's API description (OpenAPI 3.1, JSON)."`
 	Version    versionCmd    `cmd:"" group:"Other:" help:"Print the version."`
+	Licenses   licensesCmd   `cmd:"" group:"Other:" help:"Print the licences of the components that are built in."`
 	Completion completionCmd `cmd:"" group:"Other:" help:"Print a completion script for bash, zsh or fish."`
 	Complete   completeCmd   `cmd:"" group:"Other:" name:"__complete" hidden:"" passthrough:""`
 }
