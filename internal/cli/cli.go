@@ -103,7 +103,7 @@ type commands struct {
 	Version    versionCmd    `cmd:"" group:"Other:" help:"Print the version."`
 	Licenses   licensesCmd   `cmd:"" group:"Other:" help:"Print the licences of the components that are built in."`
 	Completion completionCmd `cmd:"" group:"Other:" help:"Print a completion script for bash, zsh or fish."`
-	Complete   completeCmd   `cmd:"" group:"Other:" name:"__complete" hidden:"" passthrough:""`
+	Complete   completeCmd   `cmd:"" group:"Other:" name:"__complete" hidden:""`
 }
 
 // invocation is one run of a command.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/app"
 	"github.com/bloom-runtime/bloom/internal/cli"
 	"github.com/bloom-runtime/bloom/internal/config"
@@ -150,6 +151,27 @@ func TestCompletion(t *testing.T) {
 		if !found {
 			t.Errorf("completing %q does not offer %q:\n%s", words, want, out)
 		}
+	}
+}
+
+func TestCompletionOffersWhatTheServerHas(t *testing.T) {
+	t.Parallel()
+	rt := runtimetest.Start(t)
+	p := newPerson(t, rt)
+	task := strings.TrimSpace(p.must("task", "submit", "Write a poem", "--agent=poet", "--context=verses", "--label=unobtainium"))
+	if _, err := apiOf(t, rt).RegisterWorker(t.Context(), bloom.WorkerSpec{Name: "node-1"}); err != nil {
+		t.Fatal(err)
+	}
+	for words, want := range map[string]string{
+		"task get ": task + "\tqueued, Write a poem", "logs ": task, "task list --agent ": "poet", "contexts get ": "verses\t1 task", "run -c ver": "verses", "workers drain n": "node-1\tonline",
+	} {
+		if out := p.must(append([]string{"__complete", "--"}, strings.Split(words, " ")...)...); !strings.HasPrefix(out, want) {
+			t.Errorf("completing %q: %q, want %q", words, out, want)
+		}
+	}
+	p.env["BLOOM_RUNTIME_URL"] = "http://127.0.0.1:1"
+	if out := p.must("__complete", "--", "task", "get", ""); out != "" {
+		t.Errorf("without a server: %q", out)
 	}
 }
 

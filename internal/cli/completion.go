@@ -1,10 +1,15 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/bloom-runtime/bloom"
 )
 
 type completionCmd struct {
@@ -54,6 +59,7 @@ func (c *completionCmd) Run(inv *invocation) error {
 // completeCmd is called by the scripts with the words so far, the last one incomplete. It prints
 // one candidate per line, followed by a tab and its help.
 type completeCmd struct {
+	remote
 	Words []string `arg:"" optional:"" passthrough:""`
 }
 
@@ -68,12 +74,70 @@ func (c *completeCmd) Run(inv *invocation) error {
 		words, last = words[:len(words)-1], words[len(words)-1]
 	}
 	node, flag := descend(inv.kong.Model.Node, words)
-	for _, candidate := range candidates(node, flag, last) {
+	for _, candidate := range append(candidates(node, flag, last), c.live(inv, liveKind(node, flag, last))...) {
 		if strings.HasPrefix(candidate.text, last) {
 			fmt.Fprintf(inv.Out, "%s\t%s\n", candidate.text, candidate.style)
 		}
 	}
 	return nil
+}
+
+// liveKind returns what the value of a flag or the argument of a command names: a task, a context, an
+// artifact, a worker, an agent, or anything else.
+func liveKind(node *kong.Node, flag *kong.Flag, last string) string {
+	switch {
+	case flag != nil:
+		return flag.Name
+	case strings.HasPrefix(last, "-") || len(node.Positional) != 1 || node.Positional[0].Name != "id":
+		return ""
+	case node.Name == "logs" && node.Parent.Parent == nil:
+		return "task"
+	}
+	return strings.TrimSuffix(node.Parent.Name, "s")
+}
+
+// live returns what the server has of a kind, the newest first; nothing if it does not answer
+// within a second. It is asked where the settings outside of the command line say.
+func (c *completeCmd) live(inv *invocation, kind string) (out []cell) {
+	api, err := c.open()
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(inv.ctx, time.Second)
+	defer cancel()
+	add := func(text, help string) {
+		if !slices.ContainsFunc(out, func(c cell) bool { return c.text == text }) {
+			out = append(out, cell{clean(text, false), oneLine(help, 48)})
+		}
+	}
+	page := bloom.Page{Limit: 50}
+	switch kind {
+	case "task", "agent":
+		tasks, _, _ := api.Tasks(ctx, bloom.TaskQuery{Page: page})
+		for _, t := range tasks {
+			if kind == "task" {
+				add(t.ID, string(t.Status)+", "+t.Prompt)
+			} else {
+				add(t.AgentSlug, "")
+			}
+		}
+	case "context":
+		contexts, _, _ := api.Contexts(ctx, bloom.ContextQuery{Page: page})
+		for _, x := range contexts {
+			add(x.ID, plural(x.Tasks, "task"))
+		}
+	case "artifact":
+		artifacts, _, _ := api.Artifacts(ctx, bloom.ArtifactQuery{Page: page})
+		for _, a := range artifacts {
+			add(a.ID, a.Type+" "+a.Path)
+		}
+	case "worker":
+		workers, _ := api.Workers(ctx)
+		for _, w := range workers {
+			add(w.ID, string(w.Status))
+		}
+	}
+	return out
 }
 
 // splitFlags drops the = between a flag and its value, which bash passes as a word of its own.
@@ -102,7 +166,7 @@ func descend(node *kong.Node, words []string) (*kong.Node, *kong.Flag) {
 			continue
 		}
 		for _, child := range node.Children {
-			if child.Name == word {
+			if child.Name == word || slices.Contains(otherNames[child.Name], word) {
 				node = child
 				break
 			}

@@ -126,15 +126,12 @@ func bareCommand(err error) *kong.Context {
 // checkGiven refuses empty values on the command line, which are usually unset variables of a
 // script.
 func checkGiven(kctx *kong.Context) error {
-	if selected := kctx.Selected(); selected != nil && selected.Passthrough {
-		return nil
-	}
 	for _, p := range kctx.Path {
 		switch {
 		case p.Resolved:
 		case p.Flag != nil && isEmpty(p.Flag.Target):
 			return fmt.Errorf("--%s: the value is empty; give one, or leave the flag out", p.Flag.Name)
-		case p.Positional != nil && isEmpty(p.Positional.Target):
+		case p.Positional != nil && !p.Positional.Passthrough && isEmpty(p.Positional.Target):
 			return fmt.Errorf("<%s>: the value is empty", p.Positional.Name)
 		}
 	}
