@@ -69,7 +69,7 @@ func TestTaskListGoesOnPastThePagesOfASearch(t *testing.T) {
 	}
 	for more := true; more; {
 		var err error
-		if _, more, err = rt.Store.IndexTasks(t.Context(), rt.Service.ReadContent); err != nil {
+		if _, more, err = rt.Store.IndexTasks(t.Context(), rt.Service.Content.Read); err != nil {
 			t.Fatal(err)
 		}
 	}
