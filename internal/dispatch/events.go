@@ -39,12 +39,12 @@ type Stream struct {
 	// Admit, if not nil, is called before each read of up to StreamPageBytes, which fails if it does.
 	Admit func(context.Context) error
 
-	s      *Service
-	taskID string
-	last   int64
-	feed   *taskFeed
-	stop   func()
-	past   past
+	s       *Service
+	taskID  string
+	last    int64
+	changed <-chan struct{}
+	stop    func()
+	log     runLog
 }
 
 // StreamPageBytes is the size of the events that Next may return at once.
@@ -58,18 +58,18 @@ func (s *Service) Stream(ctx context.Context, taskID string, after int64) (strea
 	if err != nil {
 		return nil, false, err
 	}
-	feed, stop := s.feeds.watchTask(taskID)
-	stream = &Stream{s: s, taskID: taskID, last: after, feed: feed, stop: stop}
+	stream = &Stream{s: s, taskID: taskID, last: after}
+	stream.changed, stream.stop = s.feeds.watchTask(taskID)
 	if !task.Status.Terminal() {
 		return stream, false, nil
 	}
 	rest, err := s.store.Events(ctx, taskID, after, 1)
 	var last int64
 	if err == nil && len(rest) == 0 {
-		last, err = stream.lastTranscribed(ctx)
+		last, err = stream.lastLogged(ctx)
 	}
 	if err != nil {
-		stop()
+		stream.stop()
 		return nil, false, err
 	}
 	return stream, len(rest) == 0 && last <= after, nil
@@ -78,7 +78,7 @@ func (s *Service) Stream(ctx context.Context, taskID string, after int64) (strea
 // Close ends the stream.
 func (st *Stream) Close() {
 	st.stop()
-	st.past.close()
+	st.log.close()
 }
 
 // Next waits for more events, up to idle. It returns none when that time is over, so
@@ -92,14 +92,18 @@ func (st *Stream) Next(ctx context.Context, idle time.Duration) (events []bloom.
 		if err != nil || done || len(events) > 0 {
 			return events, done, err
 		}
-		if timeout := st.wait(ctx, deadline.C); timeout {
-			return nil, false, ctx.Err()
-		}
+		poll := time.NewTimer(jittered(st.s.poll))
 		select {
+		case <-st.changed:
+		case <-poll.C:
 		case <-st.s.closing:
 			return nil, true, nil
-		default:
+		case <-deadline.C:
+			return nil, false, ctx.Err()
+		case <-ctx.Done():
+			return nil, false, ctx.Err()
 		}
+		poll.Stop()
 	}
 }
 
@@ -118,7 +122,7 @@ func (st *Stream) read(ctx context.Context) (events []bloom.Event, done bool, er
 }
 
 // page reads the next page of the stream. It reads removed events from the
-// transcripts.
+// run logs.
 func (st *Stream) page(ctx context.Context, ended bool) (events []bloom.Event, err error) {
 	if st.Admit != nil {
 		if err := st.Admit(ctx); err != nil {
@@ -130,7 +134,7 @@ func (st *Stream) page(ctx context.Context, ended bool) (events []bloom.Event, e
 		return nil, err
 	}
 	if len(events) > 0 && events[0].Seq > st.last+1 || len(events) == 0 && ended {
-		old, err := st.transcribed(ctx)
+		old, err := st.logged(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -142,23 +146,6 @@ func (st *Stream) page(ctx context.Context, ended bool) (events []bloom.Event, e
 		st.last = events[len(events)-1].Seq
 	}
 	return events, nil
-}
-
-// wait returns when there may be more events, or with timeout set when deadline or ctx
-// ends.
-func (st *Stream) wait(ctx context.Context, deadline <-chan time.Time) (timeout bool) {
-	poll := time.NewTimer(jittered(st.s.poll))
-	defer poll.Stop()
-	select {
-	case <-st.feed.signal:
-	case <-poll.C:
-	case <-st.s.closing:
-	case <-deadline:
-		return true
-	case <-ctx.Done():
-		return true
-	}
-	return false
 }
 
 // jittered returns d plus or minus a quarter, so that waiting polls do not all read

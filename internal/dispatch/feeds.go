@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/bloom-runtime/bloom"
@@ -10,15 +12,13 @@ import (
 // everything collects the changes since it was last read.
 type feeds struct {
 	mu     sync.Mutex
-	byTask map[string]map[*taskFeed]struct{}
+	byTask map[string]map[chan struct{}]bool
 	all    map[*ChangeFeed]struct{}
 }
 
 func newFeeds() *feeds {
-	return &feeds{byTask: map[string]map[*taskFeed]struct{}{}, all: map[*ChangeFeed]struct{}{}}
+	return &feeds{byTask: map[string]map[chan struct{}]bool{}, all: map[*ChangeFeed]struct{}{}}
 }
-
-type taskFeed struct{ signal chan struct{} }
 
 // publish never blocks: it runs in the store's commit path.
 func (f *feeds) publish(changes []bloom.Change) {
@@ -26,7 +26,7 @@ func (f *feeds) publish(changes []bloom.Change) {
 	defer f.mu.Unlock()
 	for _, c := range changes {
 		for feed := range f.byTask[c.TaskID] {
-			notify(feed.signal)
+			notify(feed)
 		}
 	}
 	for feed := range f.all {
@@ -34,14 +34,14 @@ func (f *feeds) publish(changes []bloom.Change) {
 	}
 }
 
-func (f *feeds) watchTask(id string) (feed *taskFeed, stop func()) {
-	feed = &taskFeed{signal: make(chan struct{}, 1)}
+func (f *feeds) watchTask(id string) (changed <-chan struct{}, stop func()) {
+	feed := make(chan struct{}, 1)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.byTask[id] == nil {
-		f.byTask[id] = map[*taskFeed]struct{}{}
+		f.byTask[id] = map[chan struct{}]bool{}
 	}
-	f.byTask[id][feed] = struct{}{}
+	f.byTask[id][feed] = true
 	return feed, func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -55,14 +55,13 @@ func (f *feeds) watchTask(id string) (feed *taskFeed, stop func()) {
 // maxPendingChanges limits what a slow reader of changes accumulates.
 const maxPendingChanges = 1024
 
-// ChangeFeed collects the changes of the whole server until they are read: only the
+// ChangeFeed collects the changes of the whole server until they are read, in no order: only the
 // last change of each task and worker.
 type ChangeFeed struct {
 	signal chan struct{}
 
 	mu      sync.Mutex
-	pending []bloom.Change
-	index   map[changeKey]int
+	pending map[changeKey]bloom.Change
 	missed  bool
 }
 
@@ -70,7 +69,7 @@ type changeKey struct{ kind, task, worker string }
 
 // Changes opens a feed of every change on the server; stop ends it.
 func (s *Service) Changes() (feed *ChangeFeed, stop func()) {
-	feed = &ChangeFeed{signal: make(chan struct{}, 1), index: map[changeKey]int{}}
+	feed = &ChangeFeed{signal: make(chan struct{}, 1), pending: map[changeKey]bloom.Change{}}
 	s.feeds.mu.Lock()
 	defer s.feeds.mu.Unlock()
 	s.feeds.all[feed] = struct{}{}
@@ -93,16 +92,11 @@ func (f *ChangeFeed) add(changes []bloom.Change) {
 		if c.TaskID == "" {
 			key.worker = c.WorkerID
 		}
-		if i, ok := f.index[key]; ok {
-			f.pending[i] = c
-			continue
-		}
-		if len(f.pending) == maxPendingChanges {
+		if _, known := f.pending[key]; !known && len(f.pending) == maxPendingChanges {
 			f.missed = true
 			continue
 		}
-		f.index[key] = len(f.pending)
-		f.pending = append(f.pending, c)
+		f.pending[key] = c
 	}
 	notify(f.signal)
 }
@@ -115,8 +109,8 @@ func (f *ChangeFeed) Signal() <-chan struct{} { return f.signal }
 func (f *ChangeFeed) Take() (changes []bloom.Change, missed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	changes, missed = f.pending, f.missed
-	f.pending, f.missed = nil, false
-	clear(f.index)
+	changes, missed = slices.Collect(maps.Values(f.pending)), f.missed
+	clear(f.pending)
+	f.missed = false
 	return changes, missed
 }

@@ -7,9 +7,6 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// sealedSettings are the settings that the store holds encrypted.
-var sealedSettings = []string{settingMembridgeKey}
-
 // SettingsStore is the part of a store that keeps settings.
 type SettingsStore interface {
 	Settings(ctx context.Context) (map[string]string, error)
@@ -25,64 +22,46 @@ type KeyRing interface {
 	DropKeys(sealed map[string]string) error
 }
 
-// RotateSecrets creates a new key, seals every secret with it, and deletes the
-// earlier keys unless keepOld is set. Deleting them ends browser sessions. It may be
-// repeated after any failure: no key is deleted that a stored secret needs. If a secret
-// is changed meanwhile, by another replica, it fails with a conflict.
+// RotateSecrets creates a new key, seals the stored secret with it, and deletes the earlier keys
+// unless keepOld is set. Deleting them ends browser sessions. It may be repeated after any failure:
+// no key is deleted that the secret needs. If the secret is changed meanwhile, by another replica,
+// it fails with a conflict.
 func RotateSecrets(ctx context.Context, store SettingsStore, ring KeyRing, keepOld bool, actor string) (bloom.SecretRotation, error) {
+	const name = settingMembridgeKey
 	saved, err := store.Settings(ctx)
 	if err != nil {
 		return bloom.SecretRotation{}, err
 	}
-	before, sealed, err := reseal(saved, ring)
-	if err != nil {
+	sealed, secret := map[string]string{}, ""
+	if saved[name] != "" {
+		sealed[name] = saved[name]
+		if secret, err = ring.Open(name, saved[name]); err != nil {
+			return bloom.SecretRotation{}, bloom.Conflict("The secret %s was sealed with a key that is missing: restore secret.key, or save the secret again, and then rotate", name)
+		}
+	}
+	if err := ring.AddKey(sealed); err != nil {
 		return bloom.SecretRotation{}, err
 	}
-	err = store.ReplaceSettings(ctx, before, sealed, bloom.Audit{
+	if saved[name] != "" {
+		if sealed[name], err = ring.Seal(name, secret); err != nil {
+			return bloom.SecretRotation{}, bloom.Internal(err)
+		}
+	}
+	// An absent secret is compared, too: a first one may be saved meanwhile.
+	err = store.ReplaceSettings(ctx, map[string]string{name: saved[name]}, sealed, bloom.Audit{
 		Action: bloom.ActionSecretsRotated, EntityType: bloom.EntityConfig, EntityID: "secrets", Actor: actor,
 		Detail: fmt.Sprintf("%d secrets are sealed under a new key", len(sealed)),
 	})
 	switch {
 	case bloom.KindOf(err) == bloom.KindConflict:
 		return bloom.SecretRotation{}, bloom.Conflict("A secret was saved or rotated by another server in the meantime, and nothing was changed: rotate again")
-	case err != nil:
+	case err == nil && !keepOld:
+		err = ring.DropKeys(sealed)
+	}
+	if err != nil {
 		return bloom.SecretRotation{}, err
 	}
-	if !keepOld {
-		if err := ring.DropKeys(sealed); err != nil {
-			return bloom.SecretRotation{}, err
-		}
-	}
 	return bloom.SecretRotation{Secrets: len(sealed), KeptOld: keepOld}, nil
-}
-
-// reseal adds a key to the ring and returns the saved secrets as they are and sealed with
-// it. It changes nothing unless it can open all of them.
-func reseal(saved map[string]string, ring KeyRing) (before, sealed map[string]string, err error) {
-	before, sealed = map[string]string{}, map[string]string{}
-	secrets := map[string]string{}
-	for _, name := range sealedSettings {
-		if saved[name] == "" {
-			continue
-		}
-		secret, err := ring.Open(name, saved[name])
-		if err != nil {
-			return nil, nil, bloom.Conflict("The secret %s was sealed with a key that is missing: restore secret.key, or save the secret again, and then rotate", name)
-		}
-		before[name], secrets[name] = saved[name], secret
-	}
-	if err := ring.AddKey(before); err != nil {
-		return nil, nil, err
-	}
-	for _, name := range sealedSettings { // absent ones too: a first one may be saved meanwhile
-		before[name] = saved[name]
-	}
-	for name, secret := range secrets {
-		if sealed[name], err = ring.Seal(name, secret); err != nil {
-			return nil, nil, bloom.Internal(err)
-		}
-	}
-	return before, sealed, nil
 }
 
 // RotateSecrets rotates the server's secrets.
