@@ -36,6 +36,7 @@ type siege struct {
 	t       *testing.T
 	address string
 	viewer  string    // keys
+	writer  string    // of a client
 	evil    string    // bound to the worker evil
 	unread  string    // valid, and not used before
 	script  string    // a path of the web application
@@ -68,6 +69,7 @@ func TestAttacksStopNobody(t *testing.T) {
 		{"programs read slowly on all connections", s.downloads},
 		{"large answers", s.answers},
 		{"searches", s.searches},
+		{"half-sent bodies", s.halves},
 		{"a worker's key", s.worker},
 		{"unknown keys from 9,000 networks", s.networks},
 	} {
@@ -107,7 +109,7 @@ func (s *siege) prepare() {
 	for _, k := range []struct {
 		to   *string
 		spec bloom.KeySpec
-	}{{&s.viewer, bloom.KeySpec{Name: "viewer", Role: bloom.RoleViewer}}, {&s.unread, bloom.KeySpec{Name: "unread", Role: bloom.RoleViewer}},
+	}{{&s.viewer, bloom.KeySpec{Name: "viewer", Role: bloom.RoleViewer}}, {&s.writer, bloom.KeySpec{Name: "writer", Role: bloom.RoleClient}}, {&s.unread, bloom.KeySpec{Name: "unread", Role: bloom.RoleViewer}},
 		{&s.evil, bloom.KeySpec{Name: "evil", Role: bloom.RoleWorker, WorkerID: "evil"}}} {
 		made, err := s.api.CreateKey(ctx, k.spec)
 		must(err)
@@ -165,6 +167,20 @@ func (s *siege) answers(ctx context.Context) {
 		all.Go(func() { s.get(ctx, "/llm-tasks/"+s.result+"/results") })
 	}
 	all.Wait()
+}
+
+// halves sends half a body on each of 240 connections, as a client and as a worker.
+func (s *siege) halves(ctx context.Context) {
+	leased, err := s.api.Lease(ctx, s.large, client.LeaseOptions{WorkerID: "evil"})
+	if err != nil {
+		s.t.Errorf("leasing: %v", err)
+		return
+	}
+	post := func(key, path string, size int) string {
+		return fmt.Sprintf("POST /api/runtime/llm-tasks%s HTTP/1.1\r\nHost: h\r\nX-Runtime-API-Key: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, key, size, strings.Repeat(" ", size-1))
+	}
+	s.hang(ctx, 120, post(s.writer, "", 64<<10))
+	s.hang(ctx, 120, post(s.evil, "/"+s.large+"/events?lease_id="+leased.Lease.ID, 1<<20))
 }
 
 // searches runs 24 expensive searches at a time, half of them without waiting for the answer.

@@ -72,7 +72,7 @@ func (s *Server) webFile(rec *recorder, r *http.Request, id string) {
 // download serves a file of the installer.
 func (s *Server) download(installer Installer, w http.ResponseWriter, r *http.Request) {
 	c := callOf(r.Context())
-	err := error(nil)
+	var err error
 	if s.stranger(c.caller) {
 		var done func()
 		if done, err = s.sending(r); err == nil {
