@@ -228,14 +228,11 @@ func (w *watcher) result(m message) {
 func (w *watcher) patience() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c, silent := w.session.config, time.Since(w.last)
-	if w.seen.result == nil || w.seen.unfinished() && len(w.seen.background) > 0 {
-		return c.Silence - silent
-	}
-	if w.seen.told { // another turn begins at once, if at all
+	c, silent, tasks := w.session.config, time.Since(w.last), w.seen.background
+	switch {
+	case w.seen.result != nil && w.seen.told && len(tasks) == 0: // another turn begins at once, if at all
 		return c.AfterResult - silent
-	}
-	if len(w.seen.background) == 0 {
+	case w.seen.result == nil || w.seen.told || len(tasks) == 0 || slices.ContainsFunc(tasks, func(b backgroundTask) bool { return !b.endless() }):
 		return c.Silence - silent
 	}
 	printed := newest(filepath.Join(c.claudeFolders(w.session.workdir)[1], w.seen.sessionID, "tasks"))
