@@ -90,7 +90,7 @@ func leased(t *testing.T, s *store.Store, contextID string) (task, lease string)
 }
 
 // An operation whose read set never ends is a bug of the program: no row is treated as bad.
-func TestAnEndlessReadSetIsNotABadRow(t *testing.T) {
+func TestAnEndlessReadIsNotABadRow(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, s *store.Store) {
 		if bad, err := store.Endless(t.Context(), s); err == nil || bad {
