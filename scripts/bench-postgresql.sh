@@ -192,7 +192,7 @@ bench_fleet() {
 			title "$binary, fleet on $store: $creators creators, $workers workers of $slots"
 			database
 			serve "$port" "$store"
-			measured bin/bloom bench fleet --url "http://127.0.0.1:$port" --creators "$creators" --workers "$workers" --slots "$slots" -d "$duration" --samples "$samples"
+			measured bin/bloom bench fleet --url "http://127.0.0.1:$port" --creators "$creators" --workers "$workers" --max-concurrency "$slots" -d "$duration" --samples "$samples"
 			end "$server"
 		done
 	done

@@ -102,7 +102,7 @@ type benchFleetCmd struct {
 	remote
 	Creators int           `name:"creators" default:"16" placeholder:"N" help:"Clients that create tasks at once."`
 	Workers  int           `name:"workers" default:"4" placeholder:"N" help:"Workers that claim and complete them."`
-	Slots    int           `name:"slots" default:"16" placeholder:"N" help:"Tasks that a worker has at once, 1 to 32."`
+	Slots    int           `name:"max-concurrency" aliases:"slots" default:"16" placeholder:"N" help:"Tasks that a worker has at once, 1 to 32."`
 	Backlog  int           `name:"backlog" default:"0" placeholder:"N" help:"Maximum number of unfinished tasks; 0: twice the slots of all workers."`
 	Duration time.Duration `name:"duration" short:"d" default:"10s" help:"How long tasks are created."`
 	Samples  int           `name:"samples" default:"200" placeholder:"N" help:"Tasks created one by one first, while all workers are idle; 0 for none."`
@@ -116,7 +116,7 @@ func (c *benchFleetCmd) Run(inv *invocation) error {
 	m := bench.Fleet{
 		APIKey: string(c.APIKey), Creators: c.Creators, Workers: c.Workers, Slots: c.Slots, Backlog: c.Backlog, Duration: c.Duration, Samples: c.Samples,
 	}
-	if err := checkNumbers(number{"--creators", c.Creators, 1, 0}, number{"--workers", c.Workers, 1, 0}, number{"--slots", c.Slots, 1, bloom.MaxConcurrency},
+	if err := checkNumbers(number{"--creators", c.Creators, 1, 0}, number{"--workers", c.Workers, 1, 0}, number{"--max-concurrency", c.Slots, 1, bloom.MaxConcurrency},
 		number{"--backlog", c.Backlog, 0, 0}, number{"--samples", c.Samples, 0, 0}); err != nil {
 		return err
 	}

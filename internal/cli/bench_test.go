@@ -29,11 +29,11 @@ func TestBenchFollowsNoRedirectWithTheKey(t *testing.T) {
 func TestBenchNamesTheNumberThatIsWrong(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		"--clients: 0 is less than 1":           {"run", "-c", "0"},
-		"--samples: -1 is less than 1":          {"run", "--samples=-1"},
-		"--duration: 0s is not greater than 0":  {"run", "-d", "0s"},
-		"--slots: 99 is not between 1 and 32":   {"fleet", "--slots", "99"},
-		"--duration: -5s is not greater than 0": {"fleet", "--duration=-5s"},
+		"--clients: 0 is less than 1":                   {"run", "-c", "0"},
+		"--samples: -1 is less than 1":                  {"run", "--samples=-1"},
+		"--duration: 0s is not greater than 0":          {"run", "-d", "0s"},
+		"--max-concurrency: 99 is not between 1 and 32": {"fleet", "--slots", "99"},
+		"--duration: -5s is not greater than 0":         {"fleet", "--duration=-5s"},
 	} {
 		got := newPerson(t, nil).run(append([]string{"bench"}, args...)...)
 		if lines := strings.Split(strings.TrimSpace(got.err), "\n"); got.code != cli.ExitUsage || lines[0] != "bloom: "+want {
@@ -86,7 +86,7 @@ func TestBenchMeasuresAndTidiesUp(t *testing.T) {
 			Step  string
 			Count int
 		}
-	}](t, p.must("bench", "fleet", "--creators=3", "--workers=2", "--slots=2", "-d", "300ms", "--samples=4", "--json"))
+	}](t, p.must("bench", "fleet", "--creators=3", "--workers=2", "--max-concurrency=2", "-d", "300ms", "--samples=4", "--json"))
 	counts = map[string]int{}
 	for _, l := range fleet.Latencies {
 		counts[l.Step] = l.Count

@@ -69,6 +69,9 @@ func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 		for _, f := range root.Flags {
 			f.Group = &kong.Group{Key: "global", Title: "Flags of every command:"}
 		}
+		for _, f := range node.Flags {
+			f.Hidden = f.Hidden || node.Name == "up" && f.Group != nil && f.Group.Key != "Membridge:" // as its help says
+		}
 		node.Flags, root.Flags = append(node.Flags, root.Flags...), nil
 	}
 	return kong.DefaultHelpPrinter(options, ctx)

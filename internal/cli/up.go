@@ -26,6 +26,8 @@ type upCmd struct {
 func (c *upCmd) Help() string {
 	return `Ctrl-C lets running tasks finish for --drain-grace; a second Ctrl-C stops at once.
 
+It takes all flags of bloom server, bloom worker and bloom memory agent too; their --help has those that are not here.
+
 Examples:
 
 	bloom up                                # http://127.0.0.1:5000, data in ~/.local/share/bloom
