@@ -133,7 +133,7 @@ func (s *Store) Read(ctx context.Context, url string, most int) (string, error) 
 	return readText(content, most, 0)
 }
 
-// readText reads and closes a text, at most most bytes of it. size is that of the text, or 0.
+// readText reads and closes a text; most limits it, in bytes. size is that of the text, or 0.
 func readText(content io.ReadCloser, most int, size int64) (string, error) {
 	defer content.Close()
 	var b strings.Builder

@@ -83,8 +83,8 @@ func (s *quotas) allow(q quota, who string, now time.Time, n int64) bool {
 	return l.AllowN(now, int(min(n, q.burst)))
 }
 
-// OverQuota lists the workers that have reached a quota lately.
-func (s *Service) OverQuota() (names []string) {
+// overQuota lists the workers that have reached a quota lately.
+func (s *Service) overQuota() (names []string) {
 	s.quotas.mu.Lock()
 	defer s.quotas.mu.Unlock()
 	for name, at := range s.quotas.reached {
@@ -100,7 +100,7 @@ func (s *Service) OverQuota() (names []string) {
 
 // TakeUpload counts an upload of n bytes under a lease, and leaves space for the database.
 func (s *Service) TakeUpload(ctx context.Context, taskID, leaseID string, n int64) error {
-	if m := s.Machine(); s.Content.Objects == nil && m.DiskLow && m.FreeBytes < problems.DiskVeryLow+uint64(max(n, 0)) {
+	if m := s.machine(); s.Content.Objects == nil && m.DiskLow && m.FreeBytes < problems.DiskVeryLow+uint64(max(n, 0)) {
 		return errDiskReserve
 	}
 	return s.take(ctx, uploadQuota, leaseID, n>>10+1, taskID, leaseID)

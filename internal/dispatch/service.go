@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -172,7 +173,7 @@ func New(ctx context.Context, c Config) (*Service, error) {
 	s.unsubscribe = c.Store.Subscribe(func(changes []bloom.Change) {
 		s.hub.changed(changes)
 		s.feeds.publish(changes)
-		if touches(changes, bloom.ChangeSettings) || touches(changes, bloom.ChangeMissed) {
+		if slices.ContainsFunc(changes, func(c bloom.Change) bool { return c.Kind == bloom.ChangeSettings || c.Kind == bloom.ChangeMissed }) {
 			notify(reload)
 		}
 	})
@@ -190,26 +191,13 @@ func (s *Service) Close() {
 	s.wg.Wait()
 }
 
-// Machine, MembridgeFailures and MaxQueued are for the problems of the server.
-func (s *Service) Machine() problems.Machine { return s.machine() }
-
-// MembridgeFailures returns how often membridge has failed in a row.
-func (s *Service) MembridgeFailures() int { return s.MembridgeState().ConsecutiveFailures }
-
-// MaxQueued returns the limit of queued tasks.
-func (s *Service) MaxQueued() int64 { return s.full.all }
+// Server returns what the problems of the server are derived from.
+func (s *Service) Server() problems.Server {
+	return problems.Server{Machine: s.machine(), MembridgeFailures: s.MembridgeState().ConsecutiveFailures, MaxQueued: s.full.all, OverQuota: s.overQuota()}
+}
 
 // Closing returns a channel that is closed when the service begins to close.
 func (s *Service) Closing() <-chan struct{} { return s.closing }
-
-func touches(changes []bloom.Change, kind string) bool {
-	for _, c := range changes {
-		if c.Kind == kind {
-			return true
-		}
-	}
-	return false
-}
 
 // notify sends a signal unless one is pending.
 func notify(ch chan struct{}) {

@@ -184,7 +184,7 @@ func cleanAddress(address string) (string, error) {
 
 // Writable returns an error while the database refuses writes.
 func (s *Service) Writable() error {
-	if why := s.Machine().WritesFail; why != "" {
+	if why := s.machine().WritesFail; why != "" {
 		return &bloom.Error{Kind: bloom.KindUnavailable, Code: bloom.CodeUnavailable, Message: why}
 	}
 	return nil

@@ -87,7 +87,7 @@ func New(c Config) *Server {
 		streamTimeout: cmp.Or(c.StreamTimeout, DefaultStreamTimeout), disk: c.Disk, privateCA: c.PrivateCA, known: c.Known, files: share.New(transfersOfAll, transfersOfNetwork),
 	}
 	if s.svc != nil { // without one there is only the description
-		s.problems = problems.New(s.store, s.svc, s.svc.Content, s.clock, s.log)
+		s.problems = problems.New(s.store, s.svc.Server, s.svc.Content, s.clock, s.log)
 		s.lists = search.New(s.store, s.svc.Content, c.PageBytes)
 	}
 	memory := max(cmp.Or(c.BodyBudget, DefaultBodyBudget), leastAnswers)

@@ -25,11 +25,11 @@ type Machine struct {
 }
 
 // Server is what the problems of the server itself are derived from.
-type Server interface {
-	Machine() Machine
-	MembridgeFailures() int // in a row
-	MaxQueued() int64       // 0: no limit
-	OverQuota() []string    // workers
+type Server struct {
+	Machine
+	MembridgeFailures int      // in a row
+	MaxQueued         int64    // 0: no limit
+	OverQuota         []string // workers
 }
 
 const (
@@ -55,7 +55,7 @@ const (
 // Finder finds problems, and caches the last ones. It is safe for concurrent use.
 type Finder struct {
 	store  bloom.Store
-	server Server
+	server func() Server
 	bytes  *content.Store
 	clock  bloom.Clock
 	log    *slog.Logger
@@ -66,7 +66,7 @@ type Finder struct {
 }
 
 // New returns a Finder.
-func New(store bloom.Store, server Server, bytes *content.Store, clock bloom.Clock, log *slog.Logger) *Finder {
+func New(store bloom.Store, server func() Server, bytes *content.Store, clock bloom.Clock, log *slog.Logger) *Finder {
 	return &Finder{store: store, server: server, bytes: bytes, clock: clock, log: log}
 }
 
@@ -79,12 +79,12 @@ func (r *Finder) Find(ctx context.Context, admin bool) bloom.Problems {
 	if now := r.clock.Now(); r.at.IsZero() || now.Sub(r.at).Abs() >= foundFor {
 		ctx, done := context.WithTimeout(context.WithoutCancel(ctx), findTime) // the result is for other callers, too
 		defer done()
-		f := facts{now: bloom.Millis(now), machine: r.server.Machine()}
-		f.ofMachine(r.server, r.bytes.State())
+		f := facts{now: bloom.Millis(now), server: r.server()}
+		f.ofServer(r.bytes.State())
 		if err := f.read(ctx, r); err == nil {
 			f.ofWorkers()
 			f.ofCredentials()
-			f.ofQueue(r.server.MaxQueued())
+			f.ofQueue()
 			f.ofEnded()
 			f.ofKeys()
 		} else {
@@ -105,9 +105,9 @@ func (r *Finder) Find(ctx context.Context, admin bool) bloom.Problems {
 
 // facts are the data from which problems are derived, and those found.
 type facts struct {
-	now     int64 // Unix milliseconds
-	machine Machine
-	found   []bloom.Problem
+	now    int64 // Unix milliseconds
+	server Server
+	found  []bloom.Problem
 
 	stats     bloom.Stats
 	workers   []bloom.Worker

@@ -6,9 +6,9 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-// ofMachine finds the problems of the server, of its machine and of the services that it uses.
-func (f *facts) ofMachine(s Server, b bloom.BlobState) {
-	m := f.machine
+// ofServer finds the problems of the server, of its machine and of the services that it uses.
+func (f *facts) ofServer(b bloom.BlobState) {
+	m := f.server
 	if m.WritesFail != "" {
 		f.add(bloom.Problem{Code: bloom.ProblemWrites, Severity: bloom.SeverityError, Action: m.WritesFail})
 	}
@@ -22,11 +22,11 @@ func (f *facts) ofMachine(s Server, b bloom.BlobState) {
 		}
 		f.add(p)
 	}
-	f.named(bloom.SeverityWarning, bloom.ProblemQuota, s.OverQuota())
+	f.named(bloom.SeverityWarning, bloom.ProblemQuota, m.OverQuota)
 	if !b.Connected {
 		f.add(bloom.Problem{Code: bloom.ProblemArtifacts, Severity: severe(b.Kind == bloom.BlobsLocal)})
 	}
-	if s.MembridgeFailures() >= membridgeFail {
+	if m.MembridgeFailures >= membridgeFail {
 		f.add(bloom.Problem{Code: bloom.ProblemMembridge, Severity: bloom.SeverityWarning})
 	}
 }

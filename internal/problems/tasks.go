@@ -23,7 +23,7 @@ var waitProblems = map[bloom.WaitReason]struct {
 }
 
 // ofQueue finds the tasks that have waited too long, and why.
-func (f *facts) ofQueue(maxQueued int64) {
+func (f *facts) ofQueue() {
 	late := f.now - waitPatience.Milliseconds()
 	groups := map[string]*bloom.Problem{}
 	for _, d := range f.depths {
@@ -55,7 +55,7 @@ func (f *facts) ofQueue(maxQueued int64) {
 	if n := f.delayed.Tasks; n > 0 {
 		f.add(bloom.Problem{Code: bloom.ProblemDelayed, Severity: bloom.SeverityInfo, Count: n, More: n == mostTasks, Until: f.delayed.Until})
 	}
-	if queued := f.stats.Tasks.ByStatus[bloom.TaskQueued]; maxQueued > 0 && queued >= maxQueued {
+	if queued := f.stats.Tasks.ByStatus[bloom.TaskQueued]; f.server.MaxQueued > 0 && queued >= f.server.MaxQueued {
 		f.add(bloom.Problem{Code: bloom.ProblemQueueFull, Severity: bloom.SeverityError, Count: queued})
 	}
 }

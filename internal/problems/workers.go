@@ -36,7 +36,7 @@ func (f *facts) ofWorkers() {
 		f.named(severe(waiting), bloom.ProblemDrained, drained)
 	}
 	f.named(bloom.SeverityWarning, bloom.ProblemVersions, names(func(w bloom.Worker) bool {
-		return online(w) && f.machine.Version != "" && w.AgentVersion != "" && w.AgentVersion != bloom.UnknownVersion && w.AgentVersion != f.machine.Version
+		return online(w) && f.server.Version != "" && w.AgentVersion != "" && w.AgentVersion != bloom.UnknownVersion && w.AgentVersion != f.server.Version
 	}))
 }
 
