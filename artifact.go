@@ -138,11 +138,11 @@ type AddTranscripts struct {
 	Artifacts []NewArtifact
 }
 
-// CutTexts truncates content that is longer than n bytes and marks it as truncated; 0 means no
+// CutContent truncates content that is longer than n bytes and marks it as truncated; 0 means no
 // limit.
-func (a *Artifact) CutTexts(n int) {
+func CutContent(a *Artifact, n int) {
 	if n > 0 && a.Content != nil {
-		short, cut := cutTo(*a.Content, n)
+		short, cut := CutText(*a.Content, n)
 		a.Content, a.ContentTruncated = &short, cut
 	}
 }

@@ -14,9 +14,9 @@ import (
 // NoHash is the previous hash of the chain's first entry.
 const NoHash = "0000000000000000000000000000000000000000000000000000000000000000"
 
-// Canonical returns the entry's canonical JSON, which its hash covers: the members in this order,
+// Canonical returns an entry's canonical JSON, which its hash covers: the members in this order,
 // without spaces, strings escaped as in RFC 8785, data as stored, without the hash.
-func (a Audit) Canonical() []byte {
+func Canonical(a Audit) []byte {
 	b := make([]byte, 0, 384+len(a.Detail)+len(a.Data))
 	b = strconv.AppendInt(append(b, `{"seq":`...), a.Seq, 10)
 	b = appendMember(b, "id", a.ID)
@@ -31,11 +31,8 @@ func (a Audit) Canonical() []byte {
 	return append(appendData(append(b, `,"data":`...), a.Data), '}')
 }
 
-// ChainHash returns the entry's hash when prev is the hash of the entry before: the SHA-256 of
-// prev, as 64 hex digits, followed by the canonical JSON.
-func (a Audit) ChainHash(prev string) string { return ChainHash(prev, a.Canonical()) }
-
-// ChainHash returns the hash of an entry with this canonical JSON.
+// ChainHash returns the hash of an entry with this canonical JSON when prev is the hash of the entry
+// before: the SHA-256 of prev, as 64 hex digits, followed by the canonical JSON.
 func ChainHash(prev string, canonical []byte) string {
 	h := sha256.New()
 	h.Write([]byte(prev))
@@ -90,8 +87,10 @@ type ChainHead struct {
 	Hash string `json:"hash"`
 }
 
-// Next returns the head after the entry has been chained.
-func (h ChainHead) Next(a Audit) ChainHead { return ChainHead{Seq: a.Seq, Hash: a.ChainHash(h.Hash)} }
+// NextHead returns the end of the chain after the entry has been chained.
+func NextHead(h ChainHead, a Audit) ChainHead {
+	return ChainHead{Seq: a.Seq, Hash: ChainHash(h.Hash, Canonical(a))}
+}
 
 // ChainLink is a position in the chain with its entry.
 type ChainLink struct {
@@ -185,13 +184,13 @@ func PartOf(head ChainHead, prev ChainLink, links []ChainLink) ChainPart {
 func placeOf(l ChainLink) ChainPlace {
 	p := ChainPlace{Seq: l.Seq, Hash: l.Hash, RemovedAt: l.Removed}
 	if l.Entry != nil {
-		p.Canonical = string(l.Entry.Canonical())
+		p.Canonical = string(Canonical(*l.Entry))
 	}
 	return p
 }
 
-// Link decodes a ChainPlace.
-func (p ChainPlace) Link() (ChainLink, error) {
+// LinkOf decodes a ChainPlace.
+func LinkOf(p ChainPlace) (ChainLink, error) {
 	l := ChainLink{Seq: p.Seq, Hash: p.Hash, Removed: p.RemovedAt}
 	if p.Canonical == "" {
 		return l, nil

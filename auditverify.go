@@ -61,7 +61,7 @@ func (v *ChainVerifier) Next(head ChainHead, l ChainLink) *ChainFault {
 		v.sign(l.Entry)
 		return nil
 	}
-	if want := l.Entry.ChainHash(cmp.Or(v.last.Hash, NoHash)); l.Hash != want {
+	if want := ChainHash(cmp.Or(v.last.Hash, NoHash), Canonical(*l.Entry)); l.Hash != want {
 		detail := "its hash does not follow from its content and from the beginning of the chain"
 		if v.last.Seq > 0 {
 			detail = fmt.Sprintf("its hash does not follow from its content and entry %d before it: it was changed, or entries between them were removed", v.last.Seq)
@@ -79,7 +79,9 @@ func (v *ChainVerifier) Next(head ChainHead, l ChainLink) *ChainFault {
 
 // sign records what an entry of retention declares removed.
 func (v *ChainVerifier) sign(a *Audit) {
-	var cut AuditCut
+	var cut struct {
+		UpTo int64 `json:"up_to"` // of bloom.AuditCut
+	}
 	if a.Action == ActionAuditRemoved && a.EntityType == EntityRetention && json.Unmarshal(a.Data, &cut) == nil {
 		v.signed = max(v.signed, cut.UpTo)
 	}

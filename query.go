@@ -14,8 +14,8 @@ type Page struct {
 	TextBytes int
 }
 
-// TextWindow returns how many characters of a long text a store must read so that CutTexts finds
-// TextBytes in them. It takes few distinct values, so that a database sees few distinct statements.
+// TextWindow returns how many characters of a long text a store must read to have TextBytes of them.
+// It takes few distinct values, so that a database sees few distinct statements.
 func (p Page) TextWindow() int {
 	n := 1024
 	for n <= p.TextBytes {

@@ -54,9 +54,9 @@ type Result struct {
 }
 
 // CutOutput truncates an output that is longer than n bytes and marks it as truncated.
-func (r *Result) CutOutput(n int) {
+func CutOutput(r *Result, n int) {
 	if r.Output != nil {
-		short, cut := cutTo(*r.Output, n)
+		short, cut := CutText(*r.Output, n)
 		r.Output, r.OutputTruncated = &short, cut
 	}
 }

@@ -46,6 +46,6 @@ type SearchStore interface {
 
 // Cut truncates the texts: half of the limit is for the prompt, more when the output is shorter.
 func (t *TaskText) Cut() {
-	t.Output, _ = cutTo(t.Output, max(MaxSearchText/2, MaxSearchText-len(t.Prompt)))
-	t.Prompt, _ = cutTo(t.Prompt, MaxSearchText-len(t.Output))
+	t.Output, _ = CutText(t.Output, max(MaxSearchText/2, MaxSearchText-len(t.Prompt)))
+	t.Prompt, _ = CutText(t.Prompt, MaxSearchText-len(t.Output))
 }

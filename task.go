@@ -141,13 +141,13 @@ type Task struct {
 	HintsTruncated  bool `json:"context_hints_truncated,omitempty" doc:"The list leaves the context hints out: they are long"`
 }
 
-// CutTexts truncates texts that are longer than n bytes and marks them as truncated; 0 means no
+// CutPrompt truncates texts that are longer than n bytes and marks them as truncated; 0 means no
 // limit. Hints that a store left out for their length are nil.
-func (t *Task) CutTexts(n int) {
+func CutPrompt(t *Task, n int) {
 	if n <= 0 {
 		return
 	}
-	t.Prompt, t.PromptTruncated = cutTo(t.Prompt, n)
+	t.Prompt, t.PromptTruncated = CutText(t.Prompt, n)
 	if t.ContextHints == nil {
 		t.ContextHints, t.HintsTruncated = []string{}, true
 	}

@@ -16,8 +16,8 @@ func CleanText(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// cutTo returns the longest prefix of s that fits into n bytes and ends between characters.
-func cutTo(s string, n int) (short string, cut bool) {
+// CutText returns the longest prefix of s that fits into n bytes and ends between characters.
+func CutText(s string, n int) (short string, cut bool) {
 	if len(s) <= n {
 		return s, false
 	}

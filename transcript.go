@@ -151,7 +151,7 @@ func noted(was *Transcript) (t Transcript, notes *Snapshot) {
 
 // WithWorkspace returns the transcript with a new snapshot of the working folder. ok is false when
 // the snapshot does not follow the stored one. was may be nil.
-func (u WorkspaceUpdate) WithWorkspace(was *Transcript) (t Transcript, ok bool) {
+func WithWorkspace(was *Transcript, u WorkspaceUpdate) (t Transcript, ok bool) {
 	t.Parts = []TranscriptPart{}
 	if was != nil {
 		t = *was
@@ -191,9 +191,9 @@ type TranscriptState struct {
 	OnlyOn    string `json:"only_on,omitempty" doc:"The worker that alone has the transcript as the context's last task left it, because it could not be uploaded"`
 }
 
-// Applied returns the transcript after the update. ok is false when the update does not follow was,
+// WithTurn returns the transcript after the update. ok is false when the update does not follow was,
 // which is nil when there is no transcript.
-func (u TranscriptUpdate) Applied(was *Transcript) (t Transcript, ok bool) {
+func WithTurn(was *Transcript, u TranscriptUpdate) (t Transcript, ok bool) {
 	t = Transcript{SessionID: u.SessionID, Size: u.Size, SHA256: u.SHA256, Parts: u.Parts}
 	stored := ""
 	if was != nil {

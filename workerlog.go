@@ -33,9 +33,9 @@ type WorkerLogs struct {
 	Lines     []LogLine `json:"lines" nullable:"false"`
 }
 
-// Joined returns the last lines after a report: those of earlier instances, then those of the
+// JoinLines returns the last lines after a report: those of earlier instances, then those of the
 // reporting one.
-func (r LogReport) Joined(was []LogLine) []LogLine {
+func JoinLines(was []LogLine, r LogReport) []LogLine {
 	lines := make([]LogLine, 0, MaxLogLines)
 	for _, l := range was {
 		if l.InstanceID != r.InstanceID {
@@ -44,8 +44,8 @@ func (r LogReport) Joined(was []LogLine) []LogLine {
 	}
 	for _, l := range r.Lines {
 		l.InstanceID = r.InstanceID
-		l.Text, _ = cutTo(CleanText(l.Text), MaxLogLine)
-		l.Level, _ = cutTo(cmp.Or(CleanText(l.Level), "INFO"), 16)
+		l.Text, _ = CutText(CleanText(l.Text), MaxLogLine)
+		l.Level, _ = CutText(cmp.Or(CleanText(l.Level), "INFO"), 16)
 		lines = append(lines, l)
 	}
 	return lines[max(0, len(lines)-MaxLogLines):]

@@ -5,6 +5,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/auditlog"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
@@ -28,7 +29,7 @@ func (w wire) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom
 }
 
 func (w wire) AuditLinks(ctx context.Context, after int64, limit int) (bloom.ChainHead, bloom.ChainLink, []bloom.ChainLink, error) {
-	return w.api.AuditLinks(ctx, after, limit)
+	return auditlog.Served(w.api.AuditChain).AuditLinks(ctx, after, limit)
 }
 
 func (w wire) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error) {

@@ -89,7 +89,7 @@ func TestAFrozenServerDoesNotBlockTheAudit(t *testing.T) {
 		})
 		if full && i < 2 { // after a minute it takes over the export, too
 			eventually(t, "the other server exports it", func() bool {
-				at, err := other.api.AuditExport(t.Context())
+				at, err := auditlog.Served(other.api.AuditChain).AuditExport(t.Context())
 				return err == nil && at.Exported >= seq
 			})
 		}
@@ -160,7 +160,7 @@ func auditIsWhole(t *testing.T, h *harness, api *client.Client, folder string, a
 	t.Helper()
 	var chain *bloom.ChainVerifier
 	eventually(t, "everything is chained", func() bool {
-		v, err := bloom.VerifyChain(t.Context(), api, nil)
+		v, err := bloom.VerifyChain(t.Context(), auditlog.Served(api.AuditChain), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +176,7 @@ func auditIsWhole(t *testing.T, h *harness, api *client.Client, folder string, a
 	var report auditlog.Report
 	limit := time.Now().Add(3 * time.Minute) // the second of two replicas may have to wait for the minute to end
 	for report.LastLine < chain.Last().Seq && time.Now().Before(limit) {
-		if report, err = auditlog.Verify(t.Context(), api, files); err != nil {
+		if report, err = auditlog.Verify(t.Context(), auditlog.Served(api.AuditChain), files); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -186,7 +186,7 @@ func auditIsWhole(t *testing.T, h *harness, api *client.Client, folder string, a
 	}
 	t.Logf("%d tasks acknowledged; %+v", len(acknowledged), report)
 	seen := map[string]int{}
-	_, err = bloom.VerifyChain(t.Context(), api, func(l bloom.ChainLink) error {
+	_, err = bloom.VerifyChain(t.Context(), auditlog.Served(api.AuditChain), func(l bloom.ChainLink) error {
 		if l.Entry != nil {
 			seen[l.Entry.Action+" "+l.Entry.EntityID]++
 		}

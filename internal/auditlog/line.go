@@ -30,7 +30,7 @@ type Line struct {
 
 // AppendLine appends an entry and a line break.
 func AppendLine(b []byte, l Line) []byte {
-	canonical := l.Entry.Canonical()
+	canonical := bloom.Canonical(l.Entry)
 	b = append(b, canonical[:len(canonical)-1]...)
 	b = append(append(append(b, prevMember...), l.Prev...), hashMember...)
 	return append(append(append(b, l.Entry.Hash...), lineEnd...), '\n')

@@ -141,9 +141,9 @@ func (a *archive) complete(t *testing.T, task bloom.Task, run bloom.Run) {
 func (a *archive) applied(task bloom.Task, run bloom.Run) (now bloom.Transcript, ok bool) {
 	was, there := a.kept[task.ContextID]
 	if !there {
-		return run.Completion.Transcript.Applied(nil)
+		return bloom.WithTurn(nil, *run.Completion.Transcript)
 	}
-	return run.Completion.Transcript.Applied(&was)
+	return bloom.WithTurn(&was, *run.Completion.Transcript)
 }
 
 // rewrite has the archive keep other content for a transcript, as if it had been given it.

@@ -69,7 +69,10 @@ func (s *auditSource) chain(ctx context.Context) (chain bloom.ChainReader, done 
 		return app.AuditChain(ctx, s.From, string(s.DatabaseURL))
 	}
 	api, err := s.open()
-	return api, func() {}, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return auditlog.Served(api.AuditChain), func() {}, nil
 }
 
 type auditVerifyCmd struct {

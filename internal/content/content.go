@@ -243,7 +243,7 @@ func (s *Store) Results(ctx context.Context, taskID string, most int) ([]bloom.R
 		if n := max(left, leastOutput); r.Output == nil {
 			err = s.readOutput(ctx, r, n)
 		} else {
-			r.CutOutput(n)
+			bloom.CutOutput(r, n)
 		}
 		if r.Output != nil && i > 0 {
 			left -= len(*r.Output)
@@ -267,7 +267,7 @@ func (s *Store) readOutput(ctx context.Context, r *bloom.Result, most int) error
 		return bloom.Internal(fmt.Errorf("read artifact %s: %w", a.ID, err))
 	}
 	r.Output = &text
-	r.CutOutput(most)
+	bloom.CutOutput(r, most)
 	r.OutputTruncated = a.Size > int64(most)
 	return nil
 }

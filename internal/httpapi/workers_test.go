@@ -69,10 +69,10 @@ func TestAWorkerIsUndrainedWhereItWasDrained(t *testing.T) {
 			t.Errorf("after %s %s: %d %s", step.path, step.body, a.status, a.body)
 		}
 	}
-	var audit []bloom.Audit
+	var entries []bloom.Audit
 	r.key = adminKey
-	r.call(200, &audit, "GET", "/audit?action="+bloom.ActionWorkerDrain, "")
-	if len(audit) != 2 {
-		t.Errorf("audit %+v", audit)
+	r.call(200, &entries, "GET", "/audit?action="+bloom.ActionWorkerDrain, "")
+	if len(entries) != 2 {
+		t.Errorf("audit %+v", entries)
 	}
 }

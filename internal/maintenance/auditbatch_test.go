@@ -33,7 +33,7 @@ func (l *listed) add(n int, at time.Time) {
 		if len(l.links) > 0 {
 			prev = l.links[len(l.links)-1].Hash
 		}
-		a.Hash = a.ChainHash(prev)
+		a.Hash = bloom.ChainHash(prev, bloom.Canonical(a))
 		l.links = append(l.links, bloom.ChainLink{Seq: a.Seq, Hash: a.Hash, Entry: &a})
 	}
 }

@@ -114,7 +114,7 @@ func (s *Store) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.A
 	}
 	items, next, err := list(ctx, s, l, q.Page)
 	for i := range items {
-		items[i].CutTexts(q.TextBytes)
+		bloom.CutContent(&items[i], q.TextBytes)
 	}
 	return items, next, err
 }

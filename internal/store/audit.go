@@ -63,7 +63,7 @@ type Link struct {
 func Links(head bloom.ChainHead, entries []bloom.Audit) (bloom.ChainHead, []Link) {
 	links := make([]Link, 0, len(entries))
 	for _, a := range entries {
-		head = head.Next(a)
+		head = bloom.NextHead(head, a)
 		links = append(links, Link(head))
 	}
 	return head, links

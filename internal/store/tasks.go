@@ -444,7 +444,7 @@ func (s *Store) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Tas
 	}
 	tasks = make([]bloom.Task, 0, len(found))
 	for i := range found {
-		found[i].CutTexts(q.TextBytes)
+		bloom.CutPrompt(&found[i].Task, q.TextBytes)
 		tasks = append(tasks, found[i].Task)
 	}
 	if err == nil {

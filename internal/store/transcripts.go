@@ -44,14 +44,14 @@ func (u *Unit) saveConversation(t *Task, l bloom.Lease, r bloom.CompleteRequest)
 	if c.Transcript != nil {
 		// A worker of an earlier version does not say what its whole transcript follows.
 		unknown := c.Transcript.Base == nil && c.Transcript.After == "" && was != nil && was.SessionID != "" && was.UpdatedAt > l.StartedAt
-		if now, ok := c.Transcript.Applied(updated); ok && !unknown {
+		if now, ok := bloom.WithTurn(updated, *c.Transcript); ok && !unknown {
 			updated = &now
 		} else {
 			u.refuse(t, bloom.EventTranscript, "this turn is not part of the context's conversation: another task of it ended meanwhile", c.Transcript.Parts)
 		}
 	}
 	if c.Workspace != nil {
-		if now, ok := c.Workspace.WithWorkspace(updated); ok {
+		if now, ok := bloom.WithWorkspace(updated, *c.Workspace); ok {
 			updated = &now
 		} else {
 			u.refuse(t, bloom.EventWorkspace, "what this task made of the context's working folder is not kept: another task of the context ended meanwhile", c.Workspace.Parts)

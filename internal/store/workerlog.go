@@ -34,7 +34,7 @@ func (s *Store) ReportLogs(ctx context.Context, id string, r bloom.LogReport) er
 			}
 		}
 		u.changed()
-		u.c.Logs = append(u.c.Logs, bloom.WorkerLogs{WorkerID: id, UpdatedAt: u.Now, Lines: r.Joined(was.Lines)})
+		u.c.Logs = append(u.c.Logs, bloom.WorkerLogs{WorkerID: id, UpdatedAt: u.Now, Lines: bloom.JoinLines(was.Lines, r)})
 		return struct{}{}, nil
 	})
 	return err

@@ -100,7 +100,7 @@ func (s *Store) Earlier(ctx context.Context, contextID string) ([]bloom.Exchange
 		}
 		x := bloom.Exchange{Prompt: tasks[i].Prompt}
 		if len(results) > 0 && results[0].Output != nil {
-			results[0].CutOutput(earlierBytes)
+			bloom.CutOutput(&results[0], earlierBytes)
 			x.Output = *results[0].Output
 		}
 		out = append(out, x)

@@ -57,10 +57,10 @@ var accessTests = map[string]func(*harness){
 		any, err = h.s.AnyKey(h.ctx)
 		h.ok(err)
 		same(h, "any key", any, true)
-		audit, _, err := h.s.Audit(h.ctx, bloom.AuditQuery{EntityID: "k1"})
+		entries, _, err := h.s.Audit(h.ctx, bloom.AuditQuery{EntityID: "k1"})
 		h.ok(err)
-		if len(audit) != 1 || audit[0].Action != bloom.ActionKeyCreated || audit[0].Actor != "ann" || audit[0].KeyID != "RUNTIME_API_KEY" || audit[0].Address != "192.0.2.7" {
-			h.Errorf("audit: %+v", audit)
+		if len(entries) != 1 || entries[0].Action != bloom.ActionKeyCreated || entries[0].Actor != "ann" || entries[0].KeyID != "RUNTIME_API_KEY" || entries[0].Address != "192.0.2.7" {
+			h.Errorf("audit: %+v", entries)
 		}
 	},
 	"a key is revoked once and its sessions end": func(h *harness) {
