@@ -1,7 +1,5 @@
 package bloom
 
-import "context"
-
 // Role is what a caller may do.
 type Role string
 
@@ -15,9 +13,6 @@ const (
 
 // Roles lists every role.
 var Roles = []Role{RoleAdmin, RoleClient, RoleWorker, RoleViewer}
-
-// MaxKeyName is the longest name of a key, in characters.
-const MaxKeyName = 128
 
 // KeyStatus is whether a key can be used.
 type KeyStatus string
@@ -41,12 +36,6 @@ type APIKey struct {
 	ExpiresAt  *int64    `json:"expires_at" doc:"Unix milliseconds; null when it never expires"`
 	LastUsedAt *int64    `json:"last_used_at" doc:"Unix milliseconds, to about a minute; null when it was never used"`
 	RevokedAt  *int64    `json:"revoked_at" doc:"Unix milliseconds"`
-}
-
-// StoredKey is a key with the SHA-256 of its text in hex. The digest is never shown.
-type StoredKey struct {
-	APIKey
-	Digest string
 }
 
 // StatusAt returns the key's status at a time in Unix milliseconds.
@@ -86,35 +75,6 @@ type BrowserSession struct {
 	ExpiresAt  int64   `json:"expires_at" doc:"Unix milliseconds; later when it is used"`
 	Address    string  `json:"address" doc:"Where it was signed in from"`
 	Agent      string  `json:"user_agent"`
-}
-
-// StoredSession is a session with the generation of its cookie, which distinguishes the current cookie from
-// earlier ones.
-type StoredSession struct {
-	BrowserSession
-	Turn     int64 // of the cookie; grows with each renewal
-	TurnedAt int64 // Unix milliseconds
-}
-
-// Caller identifies who asked for a change, and from where, for the audit.
-type Caller struct {
-	KeyID   string // the key's id, or the name of the setting that it comes from
-	Role    Role   // empty without a key
-	Worker  string // the only worker that the key may act as; empty means any
-	Address string
-}
-
-type callerKey struct{}
-
-// WithCaller returns a context that carries the caller of what is done under it.
-func WithCaller(ctx context.Context, c Caller) context.Context {
-	return context.WithValue(ctx, callerKey{}, c)
-}
-
-// CallerOf returns the caller that ctx carries: the zero Caller in background loops.
-func CallerOf(ctx context.Context) Caller {
-	c, _ := ctx.Value(callerKey{}).(Caller)
-	return c
 }
 
 // SecretRotation is the result of rotating the key that encrypts secrets.

@@ -8,10 +8,6 @@ import (
 	"unicode/utf8"
 )
 
-// InlineContentLimit is the largest content, in bytes, that is stored in an artifact's row. Larger
-// content goes to the blob store.
-const InlineContentLimit = 256 << 10
-
 // Types of artifacts.
 const (
 	// DefaultArtifactType is the type of an artifact whose completion names none.
@@ -53,9 +49,6 @@ func (a *Artifact) Transcribes() (first, last int64, ok bool) {
 	n, err := fmt.Sscanf(a.Path, transcriptDir+"%d-%d", &first, &last)
 	return first, last, err == nil && n == 2
 }
-
-// MaxFiles is the most files that an attempt may add as artifacts.
-const MaxFiles = 1000
 
 // CheckArtifactPath returns what is wrong with a file's path or a glob for files, or "". Both must
 // be relative to the worker's folder, use slashes, and stay in the folder.
@@ -105,46 +98,6 @@ func (a *Artifact) FileName() string {
 // EventData returns the artifact's description in a task's stream and in the audit.
 func (a *Artifact) EventData() map[string]any {
 	return map[string]any{"artifact_id": a.ID, "path": a.Path, "type": a.Type, "size": a.Size}
-}
-
-// NewArtifact is an artifact to add that is not an attempt's output. Its content has already been
-// stored.
-type NewArtifact struct {
-	ID, TaskID string
-	LeaseID    string // under which it is made; for AddArtifact
-	Epoch      int64  // of that lease; for AddTranscripts
-	Path, Type string
-	Tags       []string
-	MediaType  string
-	URL        string
-	Size       int64 // bytes
-	SHA256     string
-	Displaced  bool // see CompleteRequest.Displaced
-	Actor      string
-}
-
-// Artifact returns the artifact that is stored for n at the time now, in Unix milliseconds.
-func (n NewArtifact) Artifact(epoch, now int64) Artifact {
-	return Artifact{
-		ID: n.ID, TaskID: n.TaskID, Type: n.Type, CreatedAt: now, Finalized: true, URL: &n.URL, EntityRefs: []string{}, Tags: n.Tags,
-		Size: n.Size, SHA256: n.SHA256, MediaType: n.MediaType, Path: n.Path, Epoch: epoch,
-	}
-}
-
-// AddTranscripts asks to add transcripts of a task's events: those numbered above After, up to To.
-type AddTranscripts struct {
-	TaskID    string
-	After, To int64
-	Artifacts []NewArtifact
-}
-
-// CutContent truncates content that is longer than n bytes and marks it as truncated; 0 means no
-// limit.
-func CutContent(a *Artifact, n int) {
-	if n > 0 && a.Content != nil {
-		short, cut := CutText(*a.Content, n)
-		a.Content, a.ContentTruncated = &short, cut
-	}
 }
 
 // MoveReport counts the artifacts that were moved to object storage.

@@ -23,9 +23,6 @@ type TaskOutcomes struct {
 	Results []TaskOutcome `json:"results" nullable:"false"`
 }
 
-// MaxTasksCounted bounds the count of a bulk request's dry run.
-const MaxTasksCounted = 10_000
-
 // TasksMatching is the body of a bulk request for all tasks that meet every condition and whose
 // status the operation can change. At least one condition is required. A request changes up to
 // MaxBulkTasks tasks; the answer's Next continues.

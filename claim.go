@@ -1,34 +1,5 @@
 package bloom
 
-import (
-	"time"
-)
-
-// LeaseRequest asks to lease one task now.
-type LeaseRequest struct {
-	TaskID   string
-	WorkerID string // empty: the store picks
-	TTLSec   int    // 0: DefaultLeaseTTLSec
-	Actor    string
-}
-
-// ClaimRequest is one poll of a worker: it renews the leases the worker holds, reports which are
-// lost or must be cancelled, and takes new tasks.
-type ClaimRequest struct {
-	WorkerID   string
-	InstanceID string   // of the process; another live instance is ErrWorkerConflict
-	MustName   bool     // an empty InstanceID is ErrWorkerConflict while a known instance is alive
-	Max        int      // new tasks wanted, 0 for none; never more than the worker's free capacity
-	TTLSec     int      // of new leases; 0: DefaultLeaseTTLSec
-	Held       []string // lease ids the worker holds
-	// Usage is what held leases have used so far, by id. It is recorded with their renewal.
-	Usage map[string]Usage
-	// Renew renews the held leases. A long poll renews once and reads often. A poll that does not
-	// renew and finds a lease expired takes nothing new: its worker may be gone and would be given
-	// again what it has just lost.
-	Renew bool
-}
-
 // LeasedTask is a task and the lease it is held under.
 type LeasedTask struct {
 	Lease Lease `json:"lease"`
@@ -71,27 +42,3 @@ type HeartbeatResult struct {
 	ExpiresAt       int64 `json:"expires_at" doc:"Unix milliseconds"`
 	CancelRequested bool  `json:"cancel_requested"`
 }
-
-// Reaped counts the leases that one Reap expired, by what became of their tasks.
-type Reaped struct {
-	Requeued, Dead, Cancelled int
-}
-
-// Count adds an expired lease; after is its task's new status.
-func (r *Reaped) Count(after TaskStatus) {
-	switch after {
-	case TaskDead:
-		r.Dead++
-	case TaskCancelled:
-		r.Cancelled++
-	default:
-		r.Requeued++
-	}
-}
-
-// Total returns the number of expired leases.
-func (r Reaped) Total() int { return r.Requeued + r.Dead + r.Cancelled }
-
-// StickyGrace is how long a queued task waits for the worker that last held its
-// context before anyone may take it.
-const StickyGrace = 2 * time.Second

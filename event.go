@@ -44,20 +44,6 @@ type Change struct {
 	CancelRequested bool `json:"cancel_requested,omitempty"`
 }
 
-// TaskChange returns the notification of a task's new state. workerID is the worker that changed
-// it; when it is empty, the task's current or last worker is used. The caller adds the labels of a
-// queued task.
-func TaskChange(taskID string, t TaskState, workerID string) Change {
-	c := Change{Kind: ChangeTask, TaskID: taskID, WorkerID: workerID, TaskStatus: t.Status, CancelRequested: t.CancelRequested}
-	if c.WorkerID == "" && t.WorkerID != nil {
-		c.WorkerID = *t.WorkerID
-	}
-	if t.Status == TaskQueued {
-		c.RunAt = t.RunAt
-	}
-	return c
-}
-
 // Kinds of change.
 const (
 	ChangeTask     = "task"

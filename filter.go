@@ -10,16 +10,3 @@ type TaskFilter struct {
 	Error     ErrorClass `json:"error_class" required:"false" maxLength:"64" doc:"Why the last attempt failed"`
 	Text      string     `json:"q" required:"false" maxLength:"512" doc:"Part of the prompt or of the id"`
 }
-
-// Bounds of saved filters.
-const (
-	MaxFilters    = 100 // in all
-	MaxFilterName = 64  // characters
-)
-
-// What the audit calls a saved filter and what happened to it.
-const (
-	EntityFilter        = "filter"
-	ActionFilterSaved   = "filter_saved"
-	ActionFilterRemoved = "filter_removed"
-)

@@ -10,38 +10,6 @@ const (
 	SeverityInfo    Severity = "info"    // nothing is wrong: tasks wait because a user asked for it
 )
 
-// Codes of problems. Programs may branch on them; new ones may be added.
-const (
-	ProblemStorage       = "storage_unavailable"
-	ProblemWrites        = "storage_refuses_writes"
-	ProblemDisk          = "disk_low"
-	ProblemNoWorkers     = "no_workers"
-	ProblemAllOffline    = "all_workers_offline"
-	ProblemOffline       = "workers_offline"
-	ProblemNoClaude      = "workers_without_claude"
-	ProblemWorkerError   = "workers_in_error"
-	ProblemDrained       = "workers_drained"
-	ProblemVersions      = "worker_versions_differ"
-	ProblemLimited       = "credentials_limited"
-	ProblemRefused       = "credentials_refused"
-	ProblemPaused        = "workers_paused"
-	ProblemWaitLabels    = "tasks_wait_for_labels"
-	ProblemWaitDrained   = "tasks_wait_for_drained_workers"
-	ProblemWaitSlots     = "tasks_wait_for_slots"
-	ProblemWaitOrder     = "tasks_wait_in_order"
-	ProblemWait          = "tasks_wait"
-	ProblemDelayed       = "tasks_delayed"
-	ProblemDead          = "tasks_dead"
-	ProblemFailed        = "tasks_failed"
-	ProblemQueueFull     = "queue_full"
-	ProblemMembridge     = "membridge_unreachable"
-	ProblemArtifacts     = "artifact_storage_unavailable"
-	ProblemArtifactsWait = "artifacts_wait_for_storage"
-	ProblemCertificate   = "certificate_expires"
-	ProblemKeysExpire    = "keys_expire"
-	ProblemQuota         = "worker_quota"
-)
-
 // Problem is something wrong with an installation, and how to fix it. Fields that do not apply to
 // the code are absent.
 type Problem struct {
@@ -67,18 +35,8 @@ type Cause struct {
 	TaskID     string `json:"task_id" format:"uuid" doc:"The newest of them"`
 }
 
-// MaxProblemNames is how many names a Problem has at most.
-const MaxProblemNames = 20
-
 // Problems lists what is wrong with an installation, most severe first.
 type Problems struct {
 	At       int64     `json:"at" doc:"When they were found, Unix milliseconds"`
 	Problems []Problem `json:"problems" nullable:"false"`
-}
-
-// HeldBack counts queued tasks that workers cannot start yet.
-type HeldBack struct {
-	Tasks int64 // the count is bounded
-	Since int64 // since when the oldest of them waits, Unix milliseconds
-	Until int64 // GateDelayed: when the first of them starts, Unix milliseconds
 }

@@ -24,14 +24,6 @@ func (p Page) TextWindow() int {
 	return n
 }
 
-// ResultsWithOutput is for how many of a task's results Store.Results reads the output, which may
-// be as long as InlineContentLimit.
-const ResultsWithOutput = 16
-
-// MaxEventPageBytes bounds the data of the events that one call of Store.Events returns, in bytes:
-// the event that reaches it is the last.
-const MaxEventPageBytes = 256 << 10
-
 // Sizes of a page.
 const (
 	DefaultPageSize = 100

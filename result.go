@@ -1,9 +1,5 @@
 package bloom
 
-import (
-	"cmp"
-)
-
 // Outcome is how an attempt at a task ended.
 type Outcome string
 
@@ -53,14 +49,6 @@ type Result struct {
 	OutputTruncated bool `json:"output_truncated,omitempty" doc:"Only the beginning of the output is shown; the artifact's content has all of it"`
 }
 
-// CutOutput truncates an output that is longer than n bytes and marks it as truncated.
-func CutOutput(r *Result, n int) {
-	if r.Output != nil {
-		short, cut := CutText(*r.Output, n)
-		r.Output, r.OutputTruncated = &short, cut
-	}
-}
-
 // ErrorClass is why an attempt failed, in one word.
 type ErrorClass = string
 
@@ -82,16 +70,6 @@ const (
 	ClassWorkerLost       ErrorClass = "worker_lost"
 	ClassInternal         ErrorClass = "internal"
 )
-
-// Retryable reports whether an error of this class is worth another attempt by default. A timeout
-// is not: another attempt pays for the same steps and takes as long.
-func Retryable(class ErrorClass) bool {
-	switch class {
-	case ClassRateLimited, ClassProviderError, ClassCrashed, ClassWorkerLost:
-		return true
-	}
-	return false
-}
 
 // Completion is a worker's report at the end of an attempt. A success needs an output, which may be
 // empty; an error needs an error message.
@@ -122,61 +100,11 @@ func (c Completion) Check() []FieldError {
 	return nil
 }
 
-// Run is the outcome of running a task: either a completion to report, or a release when the
-// attempt should not count.
-type Run struct {
-	Completion Completion
-	// Release, when not nil, releases the task instead of completing it.
-	Release *ReleaseSpec
-	// Refused means that the model's provider refused the worker's credentials, that there are
-	// none, or that they are limited and it is not known until when: the next task would fail, too.
-	Refused bool
-}
-
 // ReleaseSpec asks to release an unfinished task; its attempt is refunded.
 type ReleaseSpec struct {
 	LeaseID   string `json:"lease_id" minLength:"1"`
 	Reason    string `json:"reason" required:"false" maxLength:"1024"`
 	NotBefore int64  `json:"not_before" required:"false" minimum:"0" default:"0" doc:"Earliest next start, Unix milliseconds, at most 8 days ahead; 0 means now"`
-}
-
-// Records returns the artifact and the result that a completion under a lease creates. Texts are
-// clean and defaults filled. now is in Unix milliseconds.
-func (r CompleteRequest) Records(l Lease, now int64) (Artifact, Result) {
-	c := r.Completion
-	a := Artifact{
-		ID: r.ArtifactID, TaskID: r.TaskID, Type: c.ArtifactType, CreatedAt: now, Finalized: true,
-		URL: r.URL, EntityRefs: []string{}, Tags: c.ArtifactTags, Content: r.Content,
-		Size: r.Size, SHA256: r.SHA256, MediaType: r.MediaType, Epoch: l.Epoch,
-	}
-	res := Result{
-		ID: r.ResultID, TaskID: r.TaskID, WorkerID: l.WorkerID, ArtifactID: a.ID, Status: c.Status, Output: a.Content,
-		ErrorMessage: c.ErrorMessage, Metrics: c.Metrics, CompletedAt: now, Epoch: l.Epoch,
-	}
-	if c.Status == OutcomeError {
-		class := cmp.Or(c.ErrorClass, ClassInternal)
-		res.ErrorClass = &class
-	}
-	return a, res
-}
-
-// CompleteRequest is a completion whose content has already been stored: Content for text in the
-// row, URL for what was uploaded to the blob store.
-type CompleteRequest struct {
-	TaskID     string
-	ArtifactID string
-	ResultID   string
-	Completion Completion
-	BodyHash   string // of the normalised completion
-	Content    *string
-	URL        *string
-	Size       int64
-	SHA256     string
-	MediaType  string
-	Displaced  bool // the content is not where it should stay, see MoveArtifact
-	Actor      string
-	ContextID  string // the task's, needed with Completion.Transcript
-	Unkept     string // why Transcript and Workspace do not count; empty if they do
 }
 
 // Completed is the result of a completion.

@@ -1,7 +1,6 @@
 package bloom
 
 import (
-	"cmp"
 	"strings"
 )
 
@@ -139,61 +138,4 @@ type Task struct {
 	// Only lists truncate: GET /llm-tasks/{id} has the whole task.
 	PromptTruncated bool `json:"prompt_truncated,omitempty" doc:"The list shows only the beginning of the prompt"`
 	HintsTruncated  bool `json:"context_hints_truncated,omitempty" doc:"The list leaves the context hints out: they are long"`
-}
-
-// CutPrompt truncates texts that are longer than n bytes and marks them as truncated; 0 means no
-// limit. Hints that a store left out for their length are nil.
-func CutPrompt(t *Task, n int) {
-	if n <= 0 {
-		return
-	}
-	t.Prompt, t.PromptTruncated = CutText(t.Prompt, n)
-	if t.ContextHints == nil {
-		t.ContextHints, t.HintsTruncated = []string{}, true
-	}
-}
-
-// NewTask is a task to create.
-type NewTask struct {
-	ID   string // UUIDv7, chosen by the caller so that a repeated call is the same task
-	Spec TaskSpec
-	// IdempotencyScope is the scope of Spec.IdempotencyKey: callers with different scopes may use the
-	// same key for different tasks. Empty when there is no key.
-	IdempotencyScope string
-	// BodyHash is the SHA-256 of the normalised body; a replay of the key must have the same one.
-	BodyHash string
-	Actor    string // who creates it, for the audit and for QueuedBy
-	// RequestID is the id of the request that creates it; empty when none does.
-	RequestID string
-	// Full makes the store refuse the task with ErrQueueFull unless it already exists: a replay
-	// gets its answer even when the queue is full.
-	Full bool
-}
-
-// QueueDepth counts the waiting tasks with the same labels.
-type QueueDepth struct {
-	Labels []string
-	Tasks  int64
-	Since  int64 // when the longest-waiting task could first start, Unix milliseconds
-}
-
-// Task returns the task that is stored for n at the time now, in Unix milliseconds. The spec has
-// clean texts and every default filled.
-func (n NewTask) Task(now int64) Task {
-	s := n.Spec
-	t := Task{
-		ID: n.ID, ContextID: s.ContextID, AgentSlug: s.AgentSlug, Prompt: s.Prompt,
-		ContextHints: s.ContextHints, Policy: s.Policy, DesiredFormat: s.DesiredFormat,
-		CreatedAt: now, Priority: s.Priority, Labels: s.Labels,
-		TaskState: TaskState{
-			Status: TaskQueued, UpdatedAt: now, MaxAttempts: s.MaxAttempts, RunAt: cmp.Or(s.RunAt, now+s.DelayMS),
-		},
-	}
-	if s.IdempotencyKey != "" {
-		t.IdempotencyKey = &s.IdempotencyKey
-	}
-	if n.RequestID != "" {
-		t.RequestID = &n.RequestID
-	}
-	return t
 }

@@ -54,12 +54,6 @@ func (n ObsCount) MarshalJSON() ([]byte, error) {
 	return strconv.AppendInt(nil, int64(n), 10), nil
 }
 
-// Values shown for what a worker did not report.
-const (
-	UnknownVersion = "unknown"
-	UnknownInstall = "manual"
-)
-
 // Worker is a node that runs tasks. Its id is its registered name.
 type Worker struct {
 	ID            string       `json:"id"`
@@ -165,22 +159,6 @@ func (c Capabilities) Carries(labels []string) bool {
 		}
 	}
 	return true
-}
-
-// WorkerReport is what the control plane reports about a worker.
-type WorkerReport struct {
-	Name          string
-	URL           string
-	Status        WorkerStatus
-	Capabilities  *Capabilities // nil: unknown, keep what is stored
-	PostedAt      int64         // when it last registered there, by that clock and in any unit; 0: unknown
-	LastSeen      int64         // Unix milliseconds; 0: unknown, then being listed counts as contact unless offline
-	IPAddrs       []string
-	ObsCount      ObsCount // 0: unknown
-	DBSHA         string
-	AgentVersion  string
-	OSInfo        string
-	InstallMethod string
 }
 
 // OfflineAfter is how long a worker may go without contact before it is offline.

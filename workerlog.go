@@ -1,7 +1,5 @@
 package bloom
 
-import "cmp"
-
 // Limits of the stored log lines of a worker.
 const (
 	MaxLogLines = 100
@@ -31,22 +29,4 @@ type WorkerLogs struct {
 	WorkerID  string    `json:"worker_id"`
 	UpdatedAt int64     `json:"updated_at" doc:"Unix milliseconds; 0 when it never reported"`
 	Lines     []LogLine `json:"lines" nullable:"false"`
-}
-
-// JoinLines returns the last lines after a report: those of earlier instances, then those of the
-// reporting one.
-func JoinLines(was []LogLine, r LogReport) []LogLine {
-	lines := make([]LogLine, 0, MaxLogLines)
-	for _, l := range was {
-		if l.InstanceID != r.InstanceID {
-			lines = append(lines, l)
-		}
-	}
-	for _, l := range r.Lines {
-		l.InstanceID = r.InstanceID
-		l.Text, _ = CutText(CleanText(l.Text), MaxLogLine)
-		l.Level, _ = CutText(cmp.Or(CleanText(l.Level), "INFO"), 16)
-		lines = append(lines, l)
-	}
-	return lines[max(0, len(lines)-MaxLogLines):]
 }

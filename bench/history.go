@@ -12,13 +12,15 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/input"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // history fills a stopped server's store as long use would: with ended tasks that have
 // an artifact, a result, events and audit records, some of them failed, and with queued
 // tasks.
 type history struct {
-	store   bloom.Store
+	store   contract.Store
 	workers []string
 	queued  int // percent
 }
@@ -28,7 +30,7 @@ const (
 	historyOutput = "Three things were decided: the release moves to Thursday, Ana writes the migration notes, and the old endpoint stays until spring. Open: who tells the partners. "
 )
 
-func newHistory(ctx context.Context, store bloom.Store, clients, queued int) (*history, error) {
+func newHistory(ctx context.Context, store contract.Store, clients, queued int) (*history, error) {
 	h := &history{store: store, queued: queued}
 	for i := range 1 + (clients-1)/bloom.MaxConcurrency {
 		name := fmt.Sprintf("bench-history-%d", i)
@@ -49,11 +51,11 @@ func (h *history) task(ctx context.Context, client, n int) error {
 	spec := bloom.TaskSpec{
 		ContextID: fmt.Sprintf("meeting-%d", n/20), AgentSlug: fmt.Sprintf("agent-%d", n%7), Prompt: historyPrompt, Priority: -1000, Labels: []string{fillLabel}}
 	input.Normalize(&spec)
-	_, _, err := h.store.CreateTask(ctx, bloom.NewTask{ID: id, Actor: "bench", BodyHash: sum(id), Spec: spec})
+	_, _, err := h.store.CreateTask(ctx, contract.NewTask{ID: id, Actor: "bench", BodyHash: sum(id), Spec: spec})
 	if err != nil || n%100 < h.queued {
 		return err
 	}
-	lease, _, err := h.store.LeaseTask(ctx, bloom.LeaseRequest{TaskID: id, WorkerID: h.workers[client/bloom.MaxConcurrency], Actor: "bench"})
+	lease, _, err := h.store.LeaseTask(ctx, contract.LeaseRequest{TaskID: id, WorkerID: h.workers[client/bloom.MaxConcurrency], Actor: "bench"})
 	if err != nil {
 		return err
 	}
@@ -61,7 +63,7 @@ func (h *history) task(ctx context.Context, client, n int) error {
 		return err
 	}
 	if n%10 == 0 {
-		said := bloom.MustJSON(map[string]string{"text": historyOutput})
+		said := storable.MustJSON(map[string]string{"text": historyOutput})
 		if _, err := h.store.AppendEvents(ctx, id, lease.ID, []bloom.WorkerEvent{{Seq: 1, Type: "text", Data: said}, {Seq: 2, Type: "text", Data: said}}); err != nil {
 			return err
 		}
@@ -77,7 +79,7 @@ func (h *history) complete(ctx context.Context, n int, lease bloom.Lease) error 
 		done.Status, done.ErrorMessage, done.ErrorClass = bloom.OutcomeError, &why, bloom.ClassProviderError
 	}
 	input.Normalize(&done)
-	_, err := h.store.Complete(ctx, bloom.CompleteRequest{
+	_, err := h.store.Complete(ctx, contract.CompleteRequest{
 		TaskID: lease.TaskID, ArtifactID: uuid.Must(uuid.NewV7()).String(), ResultID: uuid.Must(uuid.NewV7()).String(), Completion: done,
 		BodyHash: sum(lease.ID), Content: &output, Size: int64(len(output)), SHA256: sum(output), MediaType: "text/plain; charset=utf-8", Actor: lease.WorkerID,
 	})

@@ -17,7 +17,10 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/runtimetest"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -67,10 +70,10 @@ func TestTheWholeContract(t *testing.T) {
 	if heartbeat := must[bloom.HeartbeatResult](t)(c.Heartbeat(ctx, task.ID, lease.ID, nil)); heartbeat.Lease.ID != lease.ID {
 		t.Fatalf("%+v", heartbeat)
 	}
-	if err := c.AppendEvents(ctx, task.ID, lease.ID, []bloom.WorkerEvent{{Seq: 1, Type: "text", At: 1, Data: bloom.MustJSON("a\nb")}}); err != nil {
+	if err := c.AppendEvents(ctx, task.ID, lease.ID, []bloom.WorkerEvent{{Seq: 1, Type: "text", At: 1, Data: storable.MustJSON("a\nb")}}); err != nil {
 		t.Fatal(err)
 	}
-	output := strings.Repeat("long ", bloom.InlineContentLimit) // is stored in the blob store
+	output := strings.Repeat("long ", contract.InlineContentLimit) // is stored in the blob store
 	done := bloom.Completion{LeaseID: lease.ID, Status: bloom.OutcomeSuccess, Output: &output}
 	first := must[bloom.Completed](t)(c.Complete(ctx, task.ID, done))
 	if again := must[bloom.Completed](t)(c.Complete(ctx, task.ID, done)); again.Result.ID != first.Result.ID {
@@ -156,7 +159,7 @@ func TestTheWholeContract(t *testing.T) {
 			t.Fatalf("%d leases for %+v", len(got), q)
 		}
 	}
-	if got := must[[]bloom.Audit](t)(page(c.Audit(ctx, bloom.AuditQuery{Action: bloom.ActionTaskCompleted}))); len(got) != 1 {
+	if got := must[[]bloom.Audit](t)(page(c.Audit(ctx, bloom.AuditQuery{Action: audit.ActionTaskCompleted}))); len(got) != 1 {
 		t.Fatalf("%d completions audited", len(got))
 	}
 	if got := must[bloom.Worker](t)(c.DrainWorker(ctx, "node", true)); !got.Draining {

@@ -12,6 +12,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
 	"github.com/bloom-runtime/bloom/internal/runtimetest"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 func TestTheStreamIsFollowedThroughOutagesToItsEnd(t *testing.T) {
@@ -38,7 +39,7 @@ func TestTheStreamIsFollowedThroughOutagesToItsEnd(t *testing.T) {
 		}
 	})
 	add := func(n int64) {
-		err := c.AppendEvents(ctx, task.ID, lease.ID, []bloom.WorkerEvent{{Seq: n, Type: "text", At: 1, Data: bloom.MustJSON(n)}})
+		err := c.AppendEvents(ctx, task.ID, lease.ID, []bloom.WorkerEvent{{Seq: n, Type: "text", At: 1, Data: storable.MustJSON(n)}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // attackMemory is the limit of the shipped deployment.
@@ -240,7 +241,7 @@ func (s *siege) worker(ctx context.Context) {
 			_, _ = rand.Read(part) // never fails
 			_, _ = evil.PutTranscriptPart(ctx, s.victims[0], held, part)
 		}
-		text := bloom.MustJSON(map[string]string{"text": strings.Repeat("e", 1<<20-4096)})
+		text := storable.MustJSON(map[string]string{"text": strings.Repeat("e", 1<<20-4096)})
 		for seq := int64(1); ctx.Err() == nil; seq++ {
 			if err := evil.AppendEvents(ctx, s.victims[0], held, []bloom.WorkerEvent{{Seq: seq, Type: "text", At: 1, Data: text}}); refused(err) {
 				s.t.Logf("events were refused after %d MiB", seq)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // verify compares what was acknowledged to the clients with what is stored. The invariants,
@@ -21,13 +23,13 @@ func (c *campaign) verify(t *testing.T, runs string) {
 	}
 	stats, err := c.api.Stats(t.Context())
 	if err != nil || int(stats.Tasks.Total) != c.how.tasks || int(stats.Tasks.ByStatus[bloom.TaskCompleted]) != c.how.tasks || stats.Leases.Active != 0 {
-		t.Errorf("stats = %s, %v; want %d completed tasks and no active lease", bloom.MustJSON(stats), err, c.how.tasks)
+		t.Errorf("stats = %s, %v; want %d completed tasks and no active lease", storable.MustJSON(stats), err, c.how.tasks)
 	}
 	for id, word := range c.created {
 		results, err := c.api.Results(t.Context(), id)
 		ended := slices.DeleteFunc(results, func(r bloom.Result) bool { return r.Status != bloom.OutcomeSuccess })
 		if err != nil || len(ended) != 1 || ended[0].Output == nil || *ended[0].Output != word {
-			t.Errorf("task %s has the outcomes %s, %v; want %q once", id, bloom.MustJSON(ended), err, word)
+			t.Errorf("task %s has the outcomes %s, %v; want %q once", id, storable.MustJSON(ended), err, word)
 		}
 	}
 	log, err := os.ReadFile(runs)
@@ -44,7 +46,7 @@ func (c *campaign) verify(t *testing.T, runs string) {
 func (c *campaign) report(t *testing.T) {
 	t.Helper()
 	var claims []time.Time
-	for entry, err := range c.api.AllAudit(t.Context(), bloom.AuditQuery{Action: bloom.ActionTaskLeased}) {
+	for entry, err := range c.api.AllAudit(t.Context(), bloom.AuditQuery{Action: audit.ActionTaskLeased}) {
 		if err != nil {
 			t.Fatal(err)
 		}

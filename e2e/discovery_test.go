@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // TestAWorkerNeedsOnlyMembridgesAddress starts the worker first, before the other two.
@@ -98,7 +99,7 @@ func TestAWorkerNeedsOnlyMembridgesAddress(t *testing.T) {
 	// Stopped in order, it reports its stop to both.
 	h.stop(w)
 	if now, ok := h.worker(t, "early"); !b.knows(t, "early", bloom.WorkerOffline) || !ok || now.Status != bloom.WorkerOffline {
-		t.Errorf("after its end the runtime shows %s", bloom.MustJSON(now))
+		t.Errorf("after its end the runtime shows %s", storable.MustJSON(now))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/standin"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // oneRunningTask starts a system with one worker that runs a task until finish is closed.
@@ -29,7 +30,7 @@ func (h *harness) released(t *testing.T, id string) {
 	t.Helper()
 	now, err := h.api.Task(t.Context(), id)
 	if err != nil || now.Status != bloom.TaskQueued || now.Attempts != 0 || now.LeaseID != nil {
-		t.Errorf("task = %s, %v; want it back in the queue with its attempt refunded", bloom.MustJSON(now), err)
+		t.Errorf("task = %s, %v; want it back in the queue with its attempt refunded", storable.MustJSON(now), err)
 	}
 	if results, err := h.api.Results(t.Context(), id); err != nil || len(results) != 0 {
 		t.Errorf("%d results, %v; want none", len(results), err)
@@ -48,7 +49,7 @@ func TestAStoppingWorkerLetsItsTaskFinish(t *testing.T) {
 	}
 	h.await(t, task.ID).succeeded("finished")
 	if now, err := h.api.Task(t.Context(), other.ID); err != nil || now.Status != bloom.TaskQueued || now.Epoch != 0 {
-		t.Errorf("a task posted to a stopping worker = %s, %v; want it untouched", bloom.MustJSON(now), err)
+		t.Errorf("a task posted to a stopping worker = %s, %v; want it untouched", storable.MustJSON(now), err)
 	}
 }
 

@@ -5,7 +5,9 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/auditlog"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
@@ -19,7 +21,7 @@ func (h *harness) invariants() error {
 
 // wire presents a server's lists as a store, for the store's own checks.
 type wire struct {
-	bloom.Store
+	contract.Store
 	api *client.Client
 	url string
 }
@@ -28,7 +30,7 @@ func (w wire) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom
 	return w.api.Tasks(ctx, q)
 }
 
-func (w wire) AuditLinks(ctx context.Context, after int64, limit int) (bloom.ChainHead, bloom.ChainLink, []bloom.ChainLink, error) {
+func (w wire) AuditLinks(ctx context.Context, after int64, limit int) (bloom.ChainHead, audit.Link, []audit.Link, error) {
 	return auditlog.Served(w.api.AuditChain).AuditLinks(ctx, after, limit)
 }
 

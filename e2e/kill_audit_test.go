@@ -12,6 +12,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/auditlog"
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 )
@@ -158,9 +159,9 @@ func (l *auditLoad) stop() []string {
 // restarts a server.
 func auditIsWhole(t *testing.T, h *harness, api *client.Client, folder string, acknowledged []string, again func(i int)) {
 	t.Helper()
-	var chain *bloom.ChainVerifier
+	var chain *audit.Verifier
 	eventually(t, "everything is chained", func() bool {
-		v, err := bloom.VerifyChain(t.Context(), auditlog.Served(api.AuditChain), nil)
+		v, err := audit.Verify(t.Context(), auditlog.Served(api.AuditChain), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +187,7 @@ func auditIsWhole(t *testing.T, h *harness, api *client.Client, folder string, a
 	}
 	t.Logf("%d tasks acknowledged; %+v", len(acknowledged), report)
 	seen := map[string]int{}
-	_, err = bloom.VerifyChain(t.Context(), auditlog.Served(api.AuditChain), func(l bloom.ChainLink) error {
+	_, err = audit.Verify(t.Context(), auditlog.Served(api.AuditChain), func(l audit.Link) error {
 		if l.Entry != nil {
 			seen[l.Entry.Action+" "+l.Entry.EntityID]++
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/standin"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // stale tries every write that a worker can make, under an expired lease: each is refused and
@@ -29,13 +30,13 @@ func (h *harness) stale(t *testing.T, taskID, leaseID string) {
 			t.Errorf("%s under a lost lease: %v, want lease_lost", name, err)
 		}
 	}
-	late := string(bloom.MustJSON(bloom.Completion{LeaseID: leaseID, Status: bloom.OutcomeSuccess, Output: &output, ArtifactTags: []string{}}))
+	late := string(storable.MustJSON(bloom.Completion{LeaseID: leaseID, Status: bloom.OutcomeSuccess, Output: &output, ArtifactTags: []string{}}))
 	if status, answer := h.raw(t, http.MethodPost, "/llm-tasks/"+taskID+"/complete", late); status != http.StatusConflict || !strings.Contains(answer, `"lease_lost"`) {
 		t.Errorf("a late completion got %d %s", status, answer)
 	}
 	after, err := h.api.Task(t.Context(), taskID)
-	if err != nil || string(bloom.MustJSON(after)) != string(bloom.MustJSON(before)) {
-		t.Errorf("the task changed from %s to %s, %v", bloom.MustJSON(before), bloom.MustJSON(after), err)
+	if err != nil || string(storable.MustJSON(after)) != string(storable.MustJSON(before)) {
+		t.Errorf("the task changed from %s to %s, %v", storable.MustJSON(before), storable.MustJSON(after), err)
 	}
 }
 
@@ -45,7 +46,7 @@ func (o outcome) fenced(output, second string) {
 	o.t.Helper()
 	o.succeeded(output)
 	if o.task.Attempts != 2 || o.results[0].Epoch != 2 || *o.task.WorkerID != second {
-		o.t.Errorf("task = %s, result of epoch %d; want the second attempt's, by %s", bloom.MustJSON(o.task.TaskState), o.results[0].Epoch, second)
+		o.t.Errorf("task = %s, result of epoch %d; want the second attempt's, by %s", storable.MustJSON(o.task.TaskState), o.results[0].Epoch, second)
 	}
 	expired := false
 	for _, e := range o.events {
@@ -113,7 +114,7 @@ func TestAWorkerIsKilledAndComesBackAtOnce(t *testing.T) {
 	h.untilEvent(t, task.ID, bloom.EventRetried)
 	now, err := h.api.Cancel(t.Context(), task.ID) // before its second attempt is due
 	if err != nil || now.Status != bloom.TaskCancelled || now.Attempts != 1 || now.Epoch != 1 {
-		t.Errorf("task = %s, %v; want it cancelled after one attempt", bloom.MustJSON(now.TaskState), err)
+		t.Errorf("task = %s, %v; want it cancelled after one attempt", storable.MustJSON(now.TaskState), err)
 	}
 	o := h.await(t, task.ID)
 	if len(o.results) != 1 || o.results[0].ErrorClass == nil || *o.results[0].ErrorClass != bloom.ClassWorkerLost {

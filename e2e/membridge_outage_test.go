@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // TestMembridgeIsDownWhileFiftyTasksRun kills the control plane while 50 tasks run (a stub replaces
@@ -32,7 +33,7 @@ func TestMembridgeIsDownWhileFiftyTasksRun(t *testing.T) {
 		return err == nil && len(running) == 50 && b.knows(t, "during", bloom.WorkerOnline) && b.knows(t, "after", bloom.WorkerOnline)
 	})
 	if l := h.link(t); !l.Connected || l.ConsecutiveFailures != 0 {
-		t.Fatalf("health before: %s", bloom.MustJSON(l))
+		t.Fatalf("health before: %s", storable.MustJSON(l))
 	}
 
 	plane.kill()
@@ -53,7 +54,7 @@ func TestMembridgeIsDownWhileFiftyTasksRun(t *testing.T) {
 			t.Errorf("without membridge %s is %s", name, w.Status)
 		}
 	}
-	t.Logf("membridge was down for %s; health said %s", time.Since(down).Round(time.Millisecond), bloom.MustJSON(h.link(t)))
+	t.Logf("membridge was down for %s; health said %s", time.Since(down).Round(time.Millisecond), storable.MustJSON(h.link(t)))
 
 	b.start()
 	eventually(t, "health shows that it is back", func() bool { l := h.link(t); return l.Connected && l.ConsecutiveFailures == 0 })

@@ -8,6 +8,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
 	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // TestTwoRuntimesShareOneSync runs two servers on one PostgreSQL: one reads the workers for both,
@@ -44,7 +45,7 @@ func TestTwoRuntimesShareOneSync(t *testing.T) {
 	for _, name := range []string{"worker-01", "worker-02"} {
 		entries, _, err := h.api.Audit(t.Context(), bloom.AuditQuery{EntityID: name})
 		if err != nil || len(entries) != 1 {
-			t.Errorf("audited of %s: %s, %v", name, bloom.MustJSON(entries), err)
+			t.Errorf("audited of %s: %s, %v", name, storable.MustJSON(entries), err)
 		}
 	}
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // manualRegistration is a manual registration from the documents of the earlier Node
@@ -88,7 +90,7 @@ func (h *harness) knewWithin(t *testing.T, b *bridge, name string, limit time.Du
 	if _, body := b.ask(t, "GET", "/agents", ""); json.Unmarshal([]byte(body), &posted) != nil || len(posted) != 1 || posted[0].Name != name {
 		t.Fatalf("agents: %s", body)
 	}
-	trail, _, err := h.api.Audit(t.Context(), bloom.AuditQuery{EntityID: name, Action: bloom.ActionWorkerRegistered})
+	trail, _, err := h.api.Audit(t.Context(), bloom.AuditQuery{EntityID: name, Action: audit.ActionWorkerRegistered})
 	if err != nil || len(trail) != 1 {
 		t.Fatalf("audit: %+v, %v", trail, err)
 	}
@@ -165,9 +167,9 @@ func (h *harness) leads(t *testing.T, b *bridge) {
 			t.Errorf("after the promotion of %s it is %s and %s is %s", primary, p, secondary, s)
 		}
 	}
-	entries, _, err := h.api.Audit(t.Context(), bloom.AuditQuery{Action: bloom.ActionLeadershipPromote})
+	entries, _, err := h.api.Audit(t.Context(), bloom.AuditQuery{Action: audit.ActionLeadershipPromote})
 	if err != nil || len(entries) != 2 || entries[0].EntityID != project {
-		t.Errorf("audited: %s, %v", bloom.MustJSON(entries), err)
+		t.Errorf("audited: %s, %v", storable.MustJSON(entries), err)
 	}
 	// Clients of the earlier control plane ask about unknown projects.
 	if status, answer := h.proxy(t, "GET", "/projects/0000000000000000/leadership", ""); status != http.StatusOK || !strings.Contains(answer, `"nodes":[]`) {
@@ -185,8 +187,8 @@ func (h *harness) refusedKey(t *testing.T, b *bridge) {
 	t.Helper()
 	save := func(key string) {
 		cfg, err := h.api.SaveConfig(t.Context(), b.url, key)
-		if err != nil || strings.Contains(string(bloom.MustJSON(cfg)), key) {
-			t.Fatalf("saved: %s, %v", bloom.MustJSON(cfg), err)
+		if err != nil || strings.Contains(string(storable.MustJSON(cfg)), key) {
+			t.Fatalf("saved: %s, %v", storable.MustJSON(cfg), err)
 		}
 	}
 	save("not-the-key-of-this-membridge")
@@ -199,6 +201,6 @@ func (h *harness) refusedKey(t *testing.T, b *bridge) {
 		t.Errorf("with the right key: %d %s", status, body)
 	}
 	if l := h.link(t); !l.Connected || l.ConsecutiveFailures != 0 {
-		t.Errorf("health after the right key: %s", bloom.MustJSON(l))
+		t.Errorf("health after the right key: %s", storable.MustJSON(l))
 	}
 }

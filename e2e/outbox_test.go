@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
@@ -41,7 +41,7 @@ func TestAnOutcomeWaitsForTheServer(t *testing.T) {
 			h.serve()
 			o := h.await(t, task.ID)
 			o.succeeded("worth keeping")
-			if o.task.Attempts != 1 || strings.Count(o.actions(), bloom.ActionTaskCompleted) != 1 {
+			if o.task.Attempts != 1 || strings.Count(o.actions(), audit.ActionTaskCompleted) != 1 {
 				t.Errorf("attempts %d; %s", o.task.Attempts, o.story())
 			}
 			eventually(t, "the outbox is empty", func() bool { return len(h.outbox("patient")) == 0 })

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // spec returns a task for one of the model's scenarios.
@@ -156,10 +157,10 @@ func (o outcome) failed(class bloom.ErrorClass) {
 	}
 	r := o.results[0]
 	if r.Status != bloom.OutcomeError || r.ErrorClass == nil || *r.ErrorClass != class || r.ErrorMessage == nil || *r.ErrorMessage == "" {
-		o.t.Errorf("result = %s, want class %s with a message", bloom.MustJSON(r), class)
+		o.t.Errorf("result = %s, want class %s with a message", storable.MustJSON(r), class)
 	}
 	if o.task.ErrorClass == nil || *o.task.ErrorClass != class {
-		o.t.Errorf("task = %s, want class %s", bloom.MustJSON(o.task.TaskState), class)
+		o.t.Errorf("task = %s, want class %s", storable.MustJSON(o.task.TaskState), class)
 	}
 }
 
@@ -167,7 +168,7 @@ func (o outcome) failed(class bloom.ErrorClass) {
 func (o outcome) story() string {
 	s := "events: " + kinds(o.events) + "; audit: " + o.actions()
 	for _, r := range o.results {
-		s += "; result: " + clip(string(bloom.MustJSON(r)), 600)
+		s += "; result: " + clip(string(storable.MustJSON(r)), 600)
 	}
 	return s
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/blob/local"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 )
 
@@ -123,7 +124,7 @@ func (f *filler) check(err error) {
 
 func (f *filler) task(context string) string {
 	id := uuid.Must(uuid.NewV7()).String()
-	_, _, err := f.store.CreateTask(f.Context(), bloom.NewTask{ID: id, BodyHash: "h", Spec: bloom.TaskSpec{
+	_, _, err := f.store.CreateTask(f.Context(), contract.NewTask{ID: id, BodyHash: "h", Spec: bloom.TaskSpec{
 		ContextID: context, AgentSlug: "a", Prompt: "p", MaxAttempts: 3, DesiredFormat: "text", Policy: bloom.Policy{TimeoutSec: 120},
 	}})
 	f.check(err)
@@ -132,7 +133,7 @@ func (f *filler) task(context string) string {
 
 func (f *filler) leased(context string) (task, lease string) {
 	id := f.task(context)
-	l, _, err := f.store.LeaseTask(f.Context(), bloom.LeaseRequest{TaskID: id, TTLSec: 7200})
+	l, _, err := f.store.LeaseTask(f.Context(), contract.LeaseRequest{TaskID: id, TTLSec: 7200})
 	f.check(err)
 	return id, l.ID
 }
@@ -140,7 +141,7 @@ func (f *filler) leased(context string) (task, lease string) {
 // ended creates an ended task, every third a failed one; every second has a file.
 func (f *filler) ended(context string, n int) string {
 	id, lease := f.leased(context)
-	r := bloom.CompleteRequest{
+	r := contract.CompleteRequest{
 		TaskID: id, ArtifactID: uuid.Must(uuid.NewV7()).String(), ResultID: uuid.Must(uuid.NewV7()).String(), BodyHash: "h",
 		Size: 4, MediaType: "text/plain", Actor: "w", Completion: bloom.Completion{LeaseID: lease, Status: bloom.OutcomeSuccess, ArtifactType: bloom.DefaultArtifactType},
 	}

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/problems"
 	"github.com/bloom-runtime/bloom/internal/standin"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 func timeout(t *testing.T, h *harness) {
@@ -20,7 +22,7 @@ func timeout(t *testing.T, h *harness) {
 	o := h.await(t, h.submit(t, s).ID)
 	o.failed(bloom.ClassTimeout)
 	if m := o.results[0].Metrics; m.TokensUsed == nil || *m.TokensUsed < 1000 {
-		t.Errorf("metrics = %s, want the tokens of the killed run", bloom.MustJSON(m))
+		t.Errorf("metrics = %s, want the tokens of the killed run", storable.MustJSON(m))
 	}
 }
 
@@ -52,7 +54,7 @@ func budget(t *testing.T, h *harness) {
 	o := h.await(t, h.submit(t, s).ID)
 	o.failed(bloom.ClassBudgetExceeded)
 	if m := o.results[0].Metrics; m.TokensUsed == nil || *m.TokensUsed <= 1200 || *m.TokensUsed > 3000 {
-		t.Errorf("metrics = %s, want what was used", bloom.MustJSON(m))
+		t.Errorf("metrics = %s, want what was used", storable.MustJSON(m))
 	}
 }
 
@@ -60,14 +62,14 @@ func notLoggedIn(t *testing.T, h *harness) {
 	h.script("anonymous", standin.Sequence(standin.Reply{Text: "should not be asked"}))
 	task := h.submit(t, at("anonymous", spec("anonymous")))
 	h.untilEvent(t, task.ID, bloom.EventReleased)
-	for task.WaitingFor == nil || task.WaitingFor.Reason != bloom.WaitPaused {
+	for task.WaitingFor == nil || task.WaitingFor.Reason != problems.WaitPaused {
 		var err error
 		if task, err = h.api.Task(t.Context(), task.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if task.Attempts > 1 || !strings.Contains(task.WaitingFor.Sentence, "not logged in") { // 1 while it is tried again
-		t.Errorf("task = %s, want it to wait for the login", bloom.MustJSON(task))
+		t.Errorf("task = %s, want it to wait for the login", storable.MustJSON(task))
 	}
 	if _, err := h.api.Cancel(t.Context(), task.ID); err != nil {
 		t.Fatal(err)
@@ -104,7 +106,7 @@ func refusedKey(t *testing.T, h *harness) {
 	o := h.await(t, h.submit(t, at("main", spec("refused key"))).ID)
 	o.succeeded("at last")
 	if o.task.Attempts != 1 || o.task.Epoch != 2 {
-		t.Errorf("task = %s, want attempt 1 in epoch 2", bloom.MustJSON(o.task.TaskState))
+		t.Errorf("task = %s, want attempt 1 in epoch 2", storable.MustJSON(o.task.TaskState))
 	}
 }
 
@@ -130,12 +132,12 @@ func rateLimited(t *testing.T, h *harness) {
 	over.Store(true)
 	now, err := h.api.Task(t.Context(), task.ID)
 	if err != nil || now.Status != bloom.TaskQueued || now.Attempts != 0 || now.RunAt < reset*1000 || now.LeaseID != nil {
-		t.Errorf("task = %s, %v; want it back in the queue until %d with its attempt refunded", bloom.MustJSON(now), err, reset*1000)
+		t.Errorf("task = %s, %v; want it back in the queue until %d with its attempt refunded", storable.MustJSON(now), err, reset*1000)
 	}
 	o := h.await(t, task.ID)
 	o.succeeded("at last")
 	if o.task.Attempts != 1 || o.task.Epoch != 2 {
-		t.Errorf("task = %s, want attempt 1 in epoch 2", bloom.MustJSON(o.task.TaskState))
+		t.Errorf("task = %s, want attempt 1 in epoch 2", storable.MustJSON(o.task.TaskState))
 	}
 }
 
@@ -149,7 +151,7 @@ func missing(t *testing.T, h *harness) {
 	}
 	task := h.submit(t, at("bare", spec("missing")))
 	if now, err := h.api.Task(t.Context(), task.ID); err != nil || now.Status != bloom.TaskQueued || now.Attempts != 0 {
-		t.Fatalf("task = %s, %v; want it waiting", bloom.MustJSON(now.TaskState), err)
+		t.Fatalf("task = %s, %v; want it waiting", storable.MustJSON(now.TaskState), err)
 	}
 	path := filepath.Join(h.dir, "none", "claude")
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -184,6 +186,6 @@ func huge(t *testing.T, h *harness) {
 	}
 	artifact, err := h.api.Artifact(t.Context(), o.results[0].ArtifactID)
 	if err != nil || artifact.Size != int64(len(text)) || artifact.Content != nil || artifact.URL == nil {
-		t.Errorf("artifact = %s, %v; want its content outside the row", clip(string(bloom.MustJSON(artifact)), 500), err)
+		t.Errorf("artifact = %s, %v; want its content outside the row", clip(string(storable.MustJSON(artifact)), 500), err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/standin"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // TestTasks runs scenarios of one task each against one server. Workers with differences have a
@@ -59,7 +60,7 @@ func success(t *testing.T, h *harness) {
 	o.succeeded("four")
 	m := o.results[0].Metrics
 	if m.TokensUsed == nil || *m.TokensUsed != 127 || m.CostUSD == nil || *m.CostUSD <= 0 || m.CostKind != "api_usd" || m.Model == "" || m.DurationMS <= 0 {
-		t.Errorf("metrics = %s, want tokens, cost and model", bloom.MustJSON(m))
+		t.Errorf("metrics = %s, want tokens, cost and model", storable.MustJSON(m))
 	}
 	if got, want := o.actions(), "task_created task_leased task_started task_completed"; got != want {
 		t.Errorf("audit = %s, want %s", got, want)
@@ -71,7 +72,7 @@ func success(t *testing.T, h *harness) {
 		t.Errorf("the stream runs from %s to %s", first, last)
 	}
 	if o.task.WorkerID == nil || *o.task.WorkerID != "main" || o.task.Attempts != 1 {
-		t.Errorf("task = %s, want its worker to stay named", bloom.MustJSON(o.task.TaskState))
+		t.Errorf("task = %s, want its worker to stay named", storable.MustJSON(o.task.TaskState))
 	}
 }
 
@@ -112,7 +113,7 @@ func runningCost(t *testing.T, h *harness) {
 	o := h.await(t, task.ID)
 	o.succeeded("done")
 	if o.task.Usage == nil || *o.task.Usage != o.results[0].Metrics.Usage() {
-		t.Errorf("the task shows %+v, its result %s", o.task.Usage, bloom.MustJSON(o.results[0].Metrics))
+		t.Errorf("the task shows %+v, its result %s", o.task.Usage, storable.MustJSON(o.results[0].Metrics))
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/standin"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // spanSink is an OpenTelemetry collector that stores what it receives.
@@ -83,7 +84,7 @@ func TestATaskIsOneTrace(t *testing.T) {
 	h.work(workerOptions{name: "w1", env: append(h.modelEnv("ANTHROPIC_API_KEY=dummy"), tracing...), args: []string{"--allowed-tool", "Bash"}})
 	const caller = "4bf92f3577b34da6a3ce929d0e0e4736"
 	var task bloom.Task
-	status, answer := h.raw(t, "POST", "/llm-tasks", string(bloom.MustJSON(spec("traced"))), "Traceparent", "00-"+caller+"-00f067aa0ba902b7-01")
+	status, answer := h.raw(t, "POST", "/llm-tasks", string(storable.MustJSON(spec("traced"))), "Traceparent", "00-"+caller+"-00f067aa0ba902b7-01")
 	if err := json.Unmarshal([]byte(answer), &task); status != 201 || err != nil {
 		t.Fatalf("%d %s", status, answer)
 	}

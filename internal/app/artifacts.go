@@ -3,7 +3,7 @@ package app
 import (
 	"context"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob"
 	"github.com/bloom-runtime/bloom/internal/blob/local"
 	"github.com/bloom-runtime/bloom/internal/blob/tiered"
 	"github.com/bloom-runtime/bloom/internal/maintenance"
@@ -16,7 +16,7 @@ const maxRowContent = 32 << 20
 
 // artifacts is the artifact storage of any kind.
 type artifacts interface {
-	bloom.Blobs
+	blob.Blobs
 	Close() error
 }
 
@@ -37,7 +37,7 @@ func (s *Server) openArtifacts(ctx context.Context) error {
 	if err != nil {
 		return ConfigError{err}
 	}
-	var shared bloom.Blobs // nil if there is only this server's folder
+	var shared blob.Blobs // nil if there is only this server's folder
 	if database, ok := s.store.(*postgres.Store); ok {
 		shared = database.Contents()
 		s.shared = append(s.shared, shared)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/auditlog"
 	"github.com/bloom-runtime/bloom/internal/config"
 	"github.com/bloom-runtime/bloom/internal/maintenance"
@@ -73,7 +73,7 @@ func AuditBucket(c config.Bucket) (auditlog.Files, error) {
 
 // AuditChain opens a database's audit for reading, also while servers use it; the caller must call
 // done.
-func AuditChain(ctx context.Context, dataDir, databaseURL string) (chain bloom.ChainReader, done func(), err error) {
+func AuditChain(ctx context.Context, dataDir, databaseURL string) (chain audit.Reader, done func(), err error) {
 	if databaseURL != "" {
 		a, err := postgres.OpenAudit(ctx, databaseURL)
 		if err != nil {

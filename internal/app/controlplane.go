@@ -14,6 +14,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/maintenance"
 	"github.com/bloom-runtime/bloom/internal/membridge"
 	"github.com/bloom-runtime/bloom/internal/membridge/mbclient"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // controlPlane adapts membridge's client to the interfaces of the runtime.
@@ -109,7 +110,7 @@ func (c *controlPlane) ReadAgents(ctx context.Context) ([]maintenance.Agent, err
 	}
 	agents := make([]maintenance.Agent, len(list))
 	for i, a := range list {
-		agents[i] = maintenance.Agent{HeartbeatAt: int64(a.HeartbeatAt), Drain: a.Drain, WorkerReport: bloom.WorkerReport{
+		agents[i] = maintenance.Agent{HeartbeatAt: int64(a.HeartbeatAt), Drain: a.Drain, WorkerReport: contract.WorkerReport{
 			Name: a.Name, URL: a.URL, Status: a.Status, Capabilities: &a.Capabilities, IPAddrs: a.IPAddrs, ObsCount: bloom.ObsCount(a.ObsCount),
 			PostedAt: int64(max(a.PostedAt, a.RegisteredAt)), DBSHA: a.DBSHA, AgentVersion: a.AgentVersion, OSInfo: a.OSInfo, InstallMethod: a.InstallMethod,
 		}}

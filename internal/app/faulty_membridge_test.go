@@ -20,6 +20,7 @@ import (
 	"github.com/bloom-runtime/bloom/client"
 	"github.com/bloom-runtime/bloom/internal/app"
 	"github.com/bloom-runtime/bloom/internal/porttest"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // faultyServer answers like a broken membridge.
@@ -192,7 +193,7 @@ func TestInvalidAgentEntriesAreCountedAndLoggedOnce(t *testing.T) {
 	}
 	state := health(t, api, func(h *client.MembridgeHealth) bool { return h.Connected && h.SkippedAgents > 0 && rounds.Load() > 5 })
 	if state.SkippedAgents != 2 || state.SkippedWhy != "entry 2 is not an agent" {
-		t.Errorf("health: %s", bloom.MustJSON(state))
+		t.Errorf("health: %s", storable.MustJSON(state))
 	}
 	for _, name := range []string{"one", "two"} {
 		if _, err := api.Worker(t.Context(), name); err != nil {
@@ -232,7 +233,7 @@ func health(t *testing.T, api *client.Client, want func(*client.MembridgeHealth)
 			return h.Membridge
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("health never said so: %s", bloom.MustJSON(h))
+			t.Fatalf("health never said so: %s", storable.MustJSON(h))
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

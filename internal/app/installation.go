@@ -9,6 +9,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/blob"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // settingInstallation is the setting with the installation's id.
@@ -24,7 +25,7 @@ type installation struct {
 func (i installation) area() blob.Area { return blob.InstallationArea(i.id) }
 
 // openInstallation reads the id from the database, or creates it.
-func openInstallation(ctx context.Context, store bloom.Store) (i installation, err error) {
+func openInstallation(ctx context.Context, store contract.Store) (i installation, err error) {
 	for range 2 { // another server may create it at the same time
 		settings, err := store.Settings(ctx)
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/app"
 	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
@@ -36,18 +37,18 @@ func longEnded(t *testing.T, dir string, n int) (contents []string) {
 	must(t, err)
 	for range n {
 		id := uuid.Must(uuid.NewV7()).String()
-		_, _, err := s.CreateTask(t.Context(), bloom.NewTask{ID: id, BodyHash: "h", Spec: bloom.TaskSpec{
+		_, _, err := s.CreateTask(t.Context(), contract.NewTask{ID: id, BodyHash: "h", Spec: bloom.TaskSpec{
 			ContextID: "c", AgentSlug: "a", Prompt: "p", MaxAttempts: 3, DesiredFormat: "text", Policy: bloom.Policy{TimeoutSec: 120},
 		}})
 		must(t, err)
-		l, _, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: id, TTLSec: 60})
+		l, _, err := s.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: id, TTLSec: 60})
 		must(t, err)
 		key := "artifacts/" + id + "/content"
 		path := filepath.Join(app.ArtifactsDir(dir), key)
 		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		must(t, os.WriteFile(path, []byte("text"), 0o600))
 		url := "file:" + key
-		_, err = s.Complete(t.Context(), bloom.CompleteRequest{
+		_, err = s.Complete(t.Context(), contract.CompleteRequest{
 			TaskID: id, ArtifactID: uuid.Must(uuid.NewV7()).String(), ResultID: uuid.Must(uuid.NewV7()).String(), BodyHash: "h",
 			URL: &url, Size: 4, SHA256: strings.Repeat("0", 64), MediaType: "text/plain", Actor: "w",
 			Completion: bloom.Completion{LeaseID: l.ID, Status: bloom.OutcomeSuccess, ArtifactType: bloom.DefaultArtifactType},

@@ -15,6 +15,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/config"
 	"github.com/bloom-runtime/bloom/internal/miniotest"
 	"github.com/bloom-runtime/bloom/internal/objects"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // objectServer is a running server whose artifacts go to a bucket.
@@ -189,7 +190,7 @@ func TestAnInvalidPartNameDoesNotMakeTheStorageUnavailable(t *testing.T) {
 	task, lease := s.held()
 	digest := strings.Repeat("ab", 32)
 	own := func(lease string) string {
-		return "transcripts/" + bloom.TranscriptFolder("c") + "/" + lease + "-" + digest
+		return "transcripts/" + contract.TranscriptFolder("c") + "/" + lease + "-" + digest
 	}
 	complete := func(task, lease, url string) error {
 		t.Helper()

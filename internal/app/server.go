@@ -10,7 +10,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auditlog"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/blob/local"
@@ -20,6 +19,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/front"
 	"github.com/bloom-runtime/bloom/internal/maintenance"
 	"github.com/bloom-runtime/bloom/internal/retry"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/telemetry"
 )
 
@@ -53,10 +53,10 @@ type Server struct {
 	front        *front.Front
 	handler      http.Handler
 	store        interface {
-		bloom.Store
+		contract.Store
 		telemetry.Inner
 	}
-	observed   bloom.Store // store, with its operations in the metrics
+	observed   contract.Store // store, with its operations in the metrics
 	blobs      artifacts
 	folder     *local.Store
 	shared     []maintenance.Uploads // where content is that all servers see; empty without object storage
@@ -99,7 +99,7 @@ func (s *Server) privateURL() string {
 func (s *Server) Mode() auth.Mode { return s.auth.Mode() }
 
 // Store returns the server's store, for users in the same process who need more than the HTTP API.
-func (s *Server) Store() bloom.Store { return s.store }
+func (s *Server) Store() contract.Store { return s.store }
 
 // Run serves until ctx ends, then waits for active requests. When cut ends, it stops waiting.
 func (s *Server) Run(ctx, cut context.Context) error {

@@ -20,13 +20,14 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 	"github.com/bloom-runtime/bloom/internal/telemetry"
+	"github.com/bloom-runtime/bloom/internal/timing"
 	"github.com/bloom-runtime/bloom/internal/webui"
 )
 
 // openServer is OpenServer with the key of a worker in the same process, which gets its own
 // listener if others must use TLS.
 func openServer(ctx context.Context, cfg config.Server, b Build, workerKey string) (_ *Server, err error) {
-	s := &Server{cfg: cfg, log: b.Logger, metrics: telemetry.NewMetrics(bloom.SystemClock{})}
+	s := &Server{cfg: cfg, log: b.Logger, metrics: telemetry.NewMetrics(timing.System{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -97,7 +98,7 @@ func oidcOf(c config.OIDC) *auth.OIDC {
 // openAccess enables stored keys. A server that requires a key and has none is an error in the
 // settings.
 func (s *Server) openAccess(ctx context.Context, seal *auth.Sealer) error {
-	err := s.auth.Open(ctx, s.store, seal, bloom.SystemClock{})
+	err := s.auth.Open(ctx, s.store, seal, timing.System{})
 	if errors.As(err, new(*bloom.Error)) || err == nil {
 		return err
 	}
@@ -204,7 +205,7 @@ func (s *Server) machine(version string) problems.Machine {
 		m.FreeBytes, m.DiskLow = disk.Free, disk.Low
 	}
 	if ends := s.front.CertificateExpires(m.Domain); !ends.IsZero() {
-		m.CertExpires = bloom.Millis(ends)
+		m.CertExpires = timing.Millis(ends)
 	}
 	return m
 }

@@ -11,18 +11,18 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/config"
 	"github.com/bloom-runtime/bloom/internal/retry"
 	"github.com/bloom-runtime/bloom/internal/schema"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
 // OpenStore opens the database in a data folder that no server uses, for operations without a
 // server. The caller closes it.
-func OpenStore(ctx context.Context, dataDir string) (bloom.Store, error) {
+func OpenStore(ctx context.Context, dataDir string) (contract.Store, error) {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
@@ -59,7 +59,7 @@ func Fresh(dataDir, databaseURL string) (bool, error) {
 
 // OpenDatabase opens the PostgreSQL database at the URL, or without one the database in a data
 // folder that no server uses. The caller closes it.
-func OpenDatabase(ctx context.Context, dataDir, databaseURL string) (bloom.Store, error) {
+func OpenDatabase(ctx context.Context, dataDir, databaseURL string) (contract.Store, error) {
 	if databaseURL == "" {
 		return OpenStore(ctx, dataDir)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/app"
 	"github.com/bloom-runtime/bloom/internal/maintenance"
 	"github.com/bloom-runtime/bloom/internal/membridge"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
@@ -93,14 +94,14 @@ func filled(b *testing.B, agents int) string {
 }
 
 // beside creates tasks until slowest is called, which returns how long the slowest took.
-func beside(b *testing.B, store bloom.Store) (slowest func() time.Duration) {
+func beside(b *testing.B, store contract.Store) (slowest func() time.Duration) {
 	ctx, stop := context.WithCancel(context.Background())
 	most := make(chan time.Duration)
 	go func() {
 		var worst time.Duration
 		for i := 0; ctx.Err() == nil; i++ {
 			began := time.Now()
-			_, _, err := store.CreateTask(context.Background(), bloom.NewTask{ID: fmt.Sprintf("00000000-0000-7000-8000-%012d", i), BodyHash: "h", Spec: bloom.TaskSpec{
+			_, _, err := store.CreateTask(context.Background(), contract.NewTask{ID: fmt.Sprintf("00000000-0000-7000-8000-%012d", i), BodyHash: "h", Spec: bloom.TaskSpec{
 				ContextID: "c", AgentSlug: "a", Prompt: "p", MaxAttempts: 3, DesiredFormat: "text", Policy: bloom.Policy{TimeoutSec: 120},
 			}})
 			if err != nil {

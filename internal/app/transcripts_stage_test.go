@@ -19,8 +19,10 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
 	"github.com/bloom-runtime/bloom/internal/app"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/config"
 	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // everywhere runs a test on both databases, each with object storage and without.
@@ -121,7 +123,7 @@ func (s *objectServer) run(task string, events int, outcome bloom.Outcome) {
 	must(s.t, err)
 	var batch []bloom.WorkerEvent
 	for i := range events {
-		batch = append(batch, bloom.WorkerEvent{Seq: int64(i + 1), Type: "text", At: 1, Data: bloom.MustJSON(map[string]string{"text": strings.Repeat("<äöü> ", i%400)})})
+		batch = append(batch, bloom.WorkerEvent{Seq: int64(i + 1), Type: "text", At: 1, Data: storable.MustJSON(map[string]string{"text": strings.Repeat("<äöü> ", i%400)})})
 	}
 	must(s.t, s.api.AppendEvents(s.t.Context(), task, l.Lease.ID, batch))
 	c := bloom.Completion{LeaseID: l.Lease.ID, Status: outcome, Output: new("out"), ErrorMessage: new("no")}
@@ -163,7 +165,7 @@ func (s *objectServer) transcripts(task string) (runs [][]string) {
 func (s *objectServer) removed(string) {
 	s.t.Helper()
 	for limit := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		list, _, err := s.api.Audit(s.t.Context(), bloom.AuditQuery{Action: bloom.ActionEventsRemoved})
+		list, _, err := s.api.Audit(s.t.Context(), bloom.AuditQuery{Action: audit.ActionEventsRemoved})
 		must(s.t, err)
 		s.removals = max(s.removals, 0)
 		if len(list) > s.removals {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 	"github.com/bloom-runtime/bloom/internal/claude"
 	"github.com/bloom-runtime/bloom/internal/config"
 	"github.com/bloom-runtime/bloom/internal/front"
@@ -139,7 +140,7 @@ type traced struct {
 }
 
 // Run runs a task.
-func (t traced) Run(ctx context.Context, task bloom.Task, emit func(typ string, data any)) bloom.Run {
+func (t traced) Run(ctx context.Context, task bloom.Task, emit func(typ string, data any)) attempt.Run {
 	parent, done := t.tracing.Run(ctx, task)
 	run := t.runner.Run(claude.WithTraceParent(ctx, parent), task, emit)
 	done(run)

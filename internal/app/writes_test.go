@@ -10,6 +10,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/problems"
 )
 
 // A database that answers but refuses writes, for example because the disk is full, is reported as
@@ -30,7 +31,7 @@ func TestADatabaseThatRefusesWritesIsAProblem(t *testing.T) {
 			r.wants(http.StatusOK, &found, http.MethodGet, "/api/runtime/problems", "", bearer)
 			shown := false
 			for _, p := range found.Problems {
-				shown = shown || p.Code == bloom.ProblemWrites && strings.Contains(p.Action, "disk that holds the database is full")
+				shown = shown || p.Code == problems.CodeWrites && strings.Contains(p.Action, "disk that holds the database is full")
 			}
 			_, metrics := r.ask(http.MethodGet, "/metrics", "", bearer)
 			if res.StatusCode == status && shown == problem && strings.Contains(metrics, "\nbloom_store_writable "+writable+"\n") {

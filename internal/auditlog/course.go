@@ -9,7 +9,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // fileLine is a line and the file that it is in.
@@ -21,7 +22,7 @@ type fileLine struct {
 // lines yields the lines of all files that match the database's history, ordered by number and each
 // chained to the previous one. At the end it checks the abandoned files of earlier branches. at is
 // the position of the export according to the database.
-func lines(ctx context.Context, files Files, at bloom.AuditExport, r *Report) iter.Seq2[fileLine, error] {
+func lines(ctx context.Context, files Files, at contract.AuditExport, r *Report) iter.Seq2[fileLine, error] {
 	return func(yield func(fileLine, error) bool) {
 		all, err := All(ctx, files)
 		if err != nil {
@@ -51,7 +52,7 @@ func lines(ctx context.Context, files Files, at bloom.AuditExport, r *Report) it
 
 // endOf returns the number of the entry at which the current files end: none, unless the database
 // has begun a branch that has no file yet.
-func endOf(all []File, at bloom.AuditExport) int64 {
+func endOf(all []File, at contract.AuditExport) int64 {
 	if len(all) > 0 && at.Branch > all[len(all)-1].Branch {
 		return at.Exported + 1
 	}
@@ -142,7 +143,7 @@ func (c *fileChecker) files(ctx context.Context, from Files, all []File, each fu
 				err = fault
 			}
 		}
-		var fault *bloom.ChainFault
+		var fault *audit.Fault
 		switch {
 		case errors.As(err, &fault):
 			fault.File, fault.Seq = f.Name(), cmp.Or(fault.Seq, c.last+1, f.First)
@@ -161,22 +162,22 @@ func (c *fileChecker) begin(f File) {
 	c.r.Files++
 }
 
-func (c *fileChecker) line(l Line) *bloom.ChainFault {
-	fault := func(kind, detail string) *bloom.ChainFault {
-		return &bloom.ChainFault{Seq: l.Entry.Seq, Kind: kind, Detail: detail}
+func (c *fileChecker) line(l Line) *audit.Fault {
+	fault := func(kind, detail string) *audit.Fault {
+		return &audit.Fault{Seq: l.Entry.Seq, Kind: kind, Detail: detail}
 	}
 	starts := c.new && c.f.Start
 	switch {
 	case c.new && l.Entry.Seq != c.f.First:
-		return fault(bloom.ChainRemoved, fmt.Sprintf("the file should begin with entry %d", c.f.First))
+		return fault(audit.Removed, fmt.Sprintf("the file should begin with entry %d", c.f.First))
 	case l.Entry.Seq <= c.last:
-		return fault(bloom.ChainInserted, fmt.Sprintf("it comes after entry %d", c.last))
+		return fault(audit.Inserted, fmt.Sprintf("it comes after entry %d", c.last))
 	case starts:
 		c.r.Starts = append(c.r.Starts, l.Entry.Seq)
-	case c.last == 0 && l.Prev != bloom.NoHash:
-		return fault(bloom.ChainRemoved, "entries before it were in files that are missing"+elsewhere)
+	case c.last == 0 && l.Prev != audit.NoHash:
+		return fault(audit.Removed, "entries before it were in files that are missing"+elsewhere)
 	case c.last > 0 && l.Prev != c.hash:
-		return fault(bloom.ChainRemoved, fmt.Sprintf("it does not follow entry %d, the previous one in the files: lines or files between them are missing", c.last)+elsewhere)
+		return fault(audit.Removed, fmt.Sprintf("it does not follow entry %d, the previous one in the files: lines or files between them are missing", c.last)+elsewhere)
 	}
 	if c.r.Lines == 0 {
 		c.r.FirstLine = l.Entry.Seq
@@ -187,9 +188,9 @@ func (c *fileChecker) line(l Line) *bloom.ChainFault {
 	return nil
 }
 
-func (c *fileChecker) finish() *bloom.ChainFault {
+func (c *fileChecker) finish() *audit.Fault {
 	if c.new || c.last != c.f.Last {
-		return &bloom.ChainFault{Seq: c.f.Last, Kind: bloom.ChainRemoved, Detail: fmt.Sprintf("the file should end with it, but ends with entry %d", c.last)}
+		return &audit.Fault{Seq: c.f.Last, Kind: audit.Removed, Detail: fmt.Sprintf("the file should end with it, but ends with entry %d", c.last)}
 	}
 	if _, requested := c.ends[c.f]; requested {
 		c.ends[c.f] = c.hash

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 )
 
 // Formats of an export.
@@ -23,7 +24,7 @@ var columns = []string{"seq", "time", "timestamp", "id", "action", "entity_type"
 
 // Export writes the chained entries of a period, from inclusive and to exclusive, oldest first; a
 // zero time means no bound. JSONL has the lines of exported files. It returns the number of entries.
-func Export(ctx context.Context, chain bloom.ChainReader, w io.Writer, format string, from, to time.Time) (n int64, err error) {
+func Export(ctx context.Context, chain audit.Reader, w io.Writer, format string, from, to time.Time) (n int64, err error) {
 	write := writeJSONL(w)
 	var table *csv.Writer
 	if format == CSV {
@@ -34,7 +35,7 @@ func Export(ctx context.Context, chain bloom.ChainReader, w io.Writer, format st
 		}
 	}
 	for after := int64(0); ; {
-		_, prev, links, err := chain.AuditLinks(ctx, after, bloom.ChainPage)
+		_, prev, links, err := chain.AuditLinks(ctx, after, audit.PageSize)
 		if err != nil {
 			return n, err
 		}

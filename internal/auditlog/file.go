@@ -15,7 +15,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 )
 
 // Root is the folder, or the prefix of keys, of all files.
@@ -163,7 +163,7 @@ func readAll(ctx context.Context, files Files, name string, expected int) ([]byt
 // maxLine bounds the memory for a line, in bytes: the longest possible entry is shorter.
 const maxLine = 32 << 20
 
-// Lines reads a file line by line. It returns a *bloom.ChainFault if a line was changed.
+// Lines reads a file line by line. It returns a *audit.Fault if a line was changed.
 func Lines(ctx context.Context, files Files, name string, fn func(Line) error) error {
 	r, err := files.Open(ctx, name)
 	if err != nil {
@@ -172,7 +172,7 @@ func Lines(ctx context.Context, files Files, name string, fn func(Line) error) e
 	defer r.Close()
 	z, err := gzip.NewReader(r)
 	if err != nil {
-		return &bloom.ChainFault{Kind: bloom.ChainChanged, Detail: "it is not a gzip file: " + err.Error()}
+		return &audit.Fault{Kind: audit.Changed, Detail: "it is not a gzip file: " + err.Error()}
 	}
 	lines := bufio.NewScanner(z)
 	lines.Buffer(make([]byte, 64<<10), maxLine)
@@ -189,7 +189,7 @@ func Lines(ctx context.Context, files Files, name string, fn func(Line) error) e
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return &bloom.ChainFault{Kind: bloom.ChainChanged, Detail: "it cannot be read completely: " + err.Error()}
+		return &audit.Fault{Kind: audit.Changed, Detail: "it cannot be read completely: " + err.Error()}
 	}
 	return nil
 }

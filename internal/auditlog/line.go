@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 )
 
 // A line is the entry's canonical JSON with two more members at its end: the previous entry's hash
@@ -30,14 +31,14 @@ type Line struct {
 
 // AppendLine appends an entry and a line break.
 func AppendLine(b []byte, l Line) []byte {
-	canonical := bloom.Canonical(l.Entry)
+	canonical := audit.Canonical(l.Entry)
 	b = append(b, canonical[:len(canonical)-1]...)
 	b = append(append(append(b, prevMember...), l.Prev...), hashMember...)
 	return append(append(append(b, l.Entry.Hash...), lineEnd...), '\n')
 }
 
 // ParseLine parses a line without its line break and checks its hash. A wrong hash is a
-// *bloom.ChainFault.
+// *audit.Fault.
 func ParseLine(raw []byte) (Line, error) {
 	var l struct {
 		bloom.Audit
@@ -48,11 +49,11 @@ func ParseLine(raw []byte) (Line, error) {
 	}
 	cut := len(raw) - tailLen
 	if cut < 1 || !bytes.HasPrefix(raw[cut:], []byte(prevMember)) || len(l.Prev) != hashLen || len(l.Hash) != hashLen {
-		return Line{}, &bloom.ChainFault{Seq: l.Seq, Kind: bloom.ChainChanged, Detail: "the line does not end with prev and hash"}
+		return Line{}, &audit.Fault{Seq: l.Seq, Kind: audit.Changed, Detail: "the line does not end with prev and hash"}
 	}
 	canonical := append(bytes.Clone(raw[:cut]), '}')
-	if bloom.ChainHash(l.Prev, canonical) != l.Hash {
-		return Line{}, &bloom.ChainFault{Seq: l.Seq, Kind: bloom.ChainChanged, Detail: "its hash does not follow from the line"}
+	if audit.Hash(l.Prev, canonical) != l.Hash {
+		return Line{}, &audit.Fault{Seq: l.Seq, Kind: audit.Changed, Detail: "its hash does not follow from the line"}
 	}
 	return Line{Entry: l.Audit, Prev: l.Prev}, nil
 }

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // Report is the result of a verification.
@@ -35,9 +36,9 @@ type Fork struct {
 }
 
 // Verify checks a chain, or files, or both and that they agree; either may be nil. A
-// *bloom.ChainFault describes the first wrong entry; any other error means that something could not
+// *audit.Fault describes the first wrong entry; any other error means that something could not
 // be read.
-func Verify(ctx context.Context, chain bloom.ChainReader, files Files) (r Report, err error) {
+func Verify(ctx context.Context, chain audit.Reader, files Files) (r Report, err error) {
 	if files == nil {
 		return r, verifyChain(ctx, &r, chain, nil)
 	}
@@ -60,7 +61,7 @@ func Verify(ctx context.Context, chain bloom.ChainReader, files Files) (r Report
 }
 
 // verifyAt checks files, and a chain unless it is nil, given the position of its export.
-func verifyAt(ctx context.Context, chain bloom.ChainReader, files Files, at bloom.AuditExport) (r Report, err error) {
+func verifyAt(ctx context.Context, chain audit.Reader, files Files, at contract.AuditExport) (r Report, err error) {
 	next, stop := iter.Pull2(lines(ctx, files, at, &r))
 	defer stop()
 	pair := &merge{next: next, at: fileLine{}, loaded: false, done: false}
@@ -74,24 +75,24 @@ func verifyAt(ctx context.Context, chain bloom.ChainReader, files Files, at bloo
 		return r, err
 	}
 	if r.LastLine < at.Exported {
-		return r, &bloom.ChainFault{Seq: at.Exported, Kind: bloom.ChainRemoved, Detail: fmt.Sprintf("it was exported, but the files end with entry %d", r.LastLine) + elsewhere}
+		return r, &audit.Fault{Seq: at.Exported, Kind: audit.Removed, Detail: fmt.Sprintf("it was exported, but the files end with entry %d", r.LastLine) + elsewhere}
 	}
 	return r, nil
 }
 
 // exportOf returns the position of a chain's export, which must be read before the files. It is zero
 // if nothing was exported or the chain does not support it.
-func exportOf(ctx context.Context, chain bloom.ChainReader) (bloom.AuditExport, error) {
+func exportOf(ctx context.Context, chain audit.Reader) (contract.AuditExport, error) {
 	if c, ok := chain.(interface {
-		AuditExport(ctx context.Context) (bloom.AuditExport, error)
+		AuditExport(ctx context.Context) (contract.AuditExport, error)
 	}); ok {
 		return c.AuditExport(ctx)
 	}
-	return bloom.AuditExport{}, nil
+	return contract.AuditExport{}, nil
 }
 
-func verifyChain(ctx context.Context, r *Report, chain bloom.ChainReader, each func(bloom.ChainLink) error) error {
-	v, err := bloom.VerifyChain(ctx, chain, each)
+func verifyChain(ctx context.Context, r *Report, chain audit.Reader, each func(audit.Link) error) error {
+	v, err := audit.Verify(ctx, chain, each)
 	r.Entries, r.First, r.Unchained = v.Entries, v.First, v.Unchained
 	r.Last, r.Hash = v.Last().Seq, v.Last().Hash
 	return err
@@ -117,7 +118,7 @@ func (p *merge) load() error {
 
 // link compares a link of the database's chain with the lines up to it. Newer entries, and those
 // older than the first export, need not be in a file.
-func (p *merge) link(l bloom.ChainLink) error {
+func (p *merge) link(l audit.Link) error {
 	for {
 		if err := p.load(); err != nil || p.done || p.at.Entry.Seq > l.Seq {
 			return err
@@ -136,7 +137,7 @@ func (p *merge) link(l bloom.ChainLink) error {
 const restored = "; if a backup was restored, start the server, which records it, and verify again"
 
 func (p *merge) differs(detail string) error {
-	return &bloom.ChainFault{Seq: p.at.Entry.Seq, Kind: bloom.ChainDiffers, Detail: detail, File: p.at.file}
+	return &audit.Fault{Seq: p.at.Entry.Seq, Kind: audit.Differs, Detail: detail, File: p.at.file}
 }
 
 // rest reads the remaining lines.

@@ -15,6 +15,8 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/guard"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // Role is what a caller may do.
@@ -116,12 +118,12 @@ type Authenticator struct {
 	loopback     bool
 	certificates bool // as Config.WorkerCertificates
 	seal         *Sealer
-	clock        bloom.Clock
+	clock        timing.Clock
 
 	store    Store // nil until Open
 	unhook   func()
-	keys     cache[bloom.StoredKey]
-	sessions cache[bloom.StoredSession]
+	keys     cache[contract.StoredKey]
+	sessions cache[contract.StoredSession]
 	any      cache[bool]
 	over     atomic.Bool // development mode has ended
 	used     uses
@@ -139,7 +141,7 @@ type fixedKey struct {
 
 // New validates the configuration. Its errors are for the operator who starts the server.
 func New(c Config) (*Authenticator, error) {
-	a := &Authenticator{mode: ModeKeys, proxies: c.Proxies, certificates: c.WorkerCertificates, clock: bloom.SystemClock{},
+	a := &Authenticator{mode: ModeKeys, proxies: c.Proxies, certificates: c.WorkerCertificates, clock: timing.System{},
 		admin: c.AdminKey != "", workerKey: c.WorkerKey != "", loopback: c.LoopbackOnly}
 	for _, k := range []struct {
 		id, key string

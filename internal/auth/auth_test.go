@@ -13,12 +13,14 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // keyless is a store without keys.
-type keyless struct{ bloom.AccessStore }
+type keyless struct{ contract.AccessStore }
 
 func (keyless) AnyKey(context.Context) (bool, error)         { return false, nil }
 func (keyless) Subscribe(func([]bloom.Change)) (stop func()) { return func() {} }
@@ -45,7 +47,7 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 			t.Parallel()
 			a, err := auth.New(test.config)
 			if err == nil {
-				err = a.Open(t.Context(), keyless{}, nil, bloom.SystemClock{})
+				err = a.Open(t.Context(), keyless{}, nil, timing.System{})
 			}
 			switch {
 			case test.want == "" && err != nil:

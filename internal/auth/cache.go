@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 const (
@@ -152,7 +153,7 @@ func (u *uses) key(id string, at time.Time)     { u.note(&u.keys, id, at) }
 func (u *uses) session(id string, at time.Time) { u.note(&u.sessions, id, at) }
 
 func (u *uses) note(m *map[string]int64, id string, at time.Time) {
-	ms := bloom.Millis(at)
+	ms := timing.Millis(at)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if ms-u.noted[id] < noteEvery.Milliseconds() {

@@ -12,21 +12,23 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // oneKey is a store with one key. It counts the reads of keys.
 type oneKey struct {
 	keyless
-	key   bloom.StoredKey
+	key   contract.StoredKey
 	asked atomic.Int32
 }
 
 func (s *oneKey) AnyKey(context.Context) (bool, error) { return true, nil }
 
-func (s *oneKey) Key(_ context.Context, id string) (bloom.StoredKey, error) {
+func (s *oneKey) Key(_ context.Context, id string) (contract.StoredKey, error) {
 	s.asked.Add(1)
 	if id != s.key.ID {
-		return bloom.StoredKey{}, &bloom.Error{Kind: bloom.KindNotFound, Code: bloom.CodeNotFound, Message: "Key not found"}
+		return contract.StoredKey{}, &bloom.Error{Kind: bloom.KindNotFound, Code: bloom.CodeNotFound, Message: "Key not found"}
 	}
 	return s.key, nil
 }
@@ -37,12 +39,12 @@ func TestAnUnknownKeyCostsWhatAKnownOneCosts(t *testing.T) {
 	t.Parallel()
 	const known, unknown, secret = "blm_abcdefghijklmnop_", "blm_ponmlkjihgfedcba_", "the-secret-of-the-test"
 	sum := sha256.Sum256([]byte(known + secret))
-	store := &oneKey{key: bloom.StoredKey{Digest: hex.EncodeToString(sum[:]), APIKey: bloom.APIKey{ID: "abcdefghijklmnop", Name: "n", Role: auth.RoleAdmin}}}
+	store := &oneKey{key: contract.StoredKey{Digest: hex.EncodeToString(sum[:]), APIKey: bloom.APIKey{ID: "abcdefghijklmnop", Name: "n", Role: auth.RoleAdmin}}}
 	a, err := auth.New(auth.Config{LoopbackOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Open(t.Context(), store, nil, bloom.SystemClock{}); err != nil {
+	if err := a.Open(t.Context(), store, nil, timing.System{}); err != nil {
 		t.Fatal(err)
 	}
 	defer a.Close()
@@ -71,13 +73,13 @@ func TestARevocationThatNobodyAnnouncesHolds(t *testing.T) {
 	t.Parallel()
 	const text = "blm_abcdefghijklmnop_the-secret-of-the-test"
 	sum := sha256.Sum256([]byte(text))
-	key := bloom.StoredKey{Digest: hex.EncodeToString(sum[:]), APIKey: bloom.APIKey{ID: "abcdefghijklmnop", Name: "n", Role: auth.RoleAdmin}}
+	key := contract.StoredKey{Digest: hex.EncodeToString(sum[:]), APIKey: bloom.APIKey{ID: "abcdefghijklmnop", Name: "n", Role: auth.RoleAdmin}}
 	store := &laterRevoked{oneKey: oneKey{key: key}}
 	a, err := auth.New(auth.Config{LoopbackOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Open(t.Context(), store, nil, bloom.SystemClock{}); err != nil {
+	if err := a.Open(t.Context(), store, nil, timing.System{}); err != nil {
 		t.Fatal(err)
 	}
 	defer a.Close()
@@ -103,7 +105,7 @@ type laterRevoked struct {
 	revoked atomic.Bool
 }
 
-func (s *laterRevoked) Key(ctx context.Context, id string) (bloom.StoredKey, error) {
+func (s *laterRevoked) Key(ctx context.Context, id string) (contract.StoredKey, error) {
 	k, err := s.oneKey.Key(ctx, id)
 	if at := int64(1); s.revoked.Load() {
 		k.RevokedAt = &at

@@ -15,6 +15,9 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/guard"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // A key is "blm_<id>_<secret>": the id names its row, the secret is 256 random bits.
@@ -52,7 +55,7 @@ func isKeyID(id string) bool {
 }
 
 // matches compares in constant time.
-func matches(k bloom.StoredKey, sum [sha256.Size]byte) bool {
+func matches(k contract.StoredKey, sum [sha256.Size]byte) bool {
 	stored, err := hex.DecodeString(k.Digest)
 	if err != nil || len(stored) != sha256.Size {
 		stored = make([]byte, sha256.Size) // an unknown key takes the same time
@@ -84,8 +87,8 @@ var errOwnKey = &bloom.Error{Kind: bloom.KindConflict, Code: "own_key",
 // CreateKey creates and stores a key. actor is for the audit; now is in Unix milliseconds.
 // withAdmin means that admins exist without a stored key; otherwise the first key must be an
 // admin key.
-func CreateKey(ctx context.Context, store bloom.AccessStore, spec bloom.KeySpec, actor string, now int64, withAdmin bool) (bloom.CreatedKey, error) {
-	spec.Name, spec.WorkerID = strings.TrimSpace(bloom.CleanText(spec.Name)), bloom.CleanText(spec.WorkerID)
+func CreateKey(ctx context.Context, store contract.AccessStore, spec bloom.KeySpec, actor string, now int64, withAdmin bool) (bloom.CreatedKey, error) {
+	spec.Name, spec.WorkerID = strings.TrimSpace(storable.Text(spec.Name)), storable.Text(spec.WorkerID)
 	if err := checkKey(spec, now); err != nil {
 		return bloom.CreatedKey{}, err
 	}
@@ -99,7 +102,7 @@ func CreateKey(ctx context.Context, store bloom.AccessStore, spec bloom.KeySpec,
 		}
 	}
 	text, id, digest := newKey()
-	k := bloom.StoredKey{Digest: digest, APIKey: bloom.APIKey{ID: id, Name: spec.Name, Role: spec.Role}}
+	k := contract.StoredKey{Digest: digest, APIKey: bloom.APIKey{ID: id, Name: spec.Name, Role: spec.Role}}
 	if spec.WorkerID != "" {
 		k.WorkerID = &spec.WorkerID
 	}
@@ -115,7 +118,7 @@ func checkKey(spec bloom.KeySpec, now int64) error {
 	wrong := func(field, message string) {
 		details = append(details, bloom.FieldError{Field: field, Message: message})
 	}
-	if !printable(spec.Name, bloom.MaxKeyName) {
+	if !printable(spec.Name, MaxKeyName) {
 		wrong("name", "must have 1 to 128 printable characters")
 	}
 	if !slices.Contains(Roles, spec.Role) {
@@ -146,7 +149,7 @@ func (a *Authenticator) CreateKey(ctx context.Context, spec bloom.KeySpec, by Pr
 	if a.store == nil {
 		return bloom.CreatedKey{}, errNoStore
 	}
-	made, err := CreateKey(ctx, a.store, spec, by.Name, bloom.Millis(a.clock.Now()), a.admin || a.oidc != nil)
+	made, err := CreateKey(ctx, a.store, spec, by.Name, timing.Millis(a.clock.Now()), a.admin || a.oidc != nil)
 	a.forget()
 	return made, err
 }
@@ -181,7 +184,7 @@ func (a *Authenticator) byStored(ctx context.Context, id string, sum [sha256.Siz
 	if !a.keys.has(id) && a.misses.Spent(guard.Network(address)) && !a.existing.has(ctx, a.store, id) {
 		return Principal{}, errUnknownKeys
 	}
-	k, err := a.keys.get(ctx, id, func(ctx context.Context, id string) (bloom.StoredKey, error) {
+	k, err := a.keys.get(ctx, id, func(ctx context.Context, id string) (contract.StoredKey, error) {
 		k, err := a.store.Key(ctx, id)
 		if bloom.KindOf(err) == bloom.KindNotFound {
 			a.misses.Allow(guard.Network(address))
@@ -198,7 +201,7 @@ func (a *Authenticator) byStored(ctx context.Context, id string, sum [sha256.Siz
 		}
 		return Principal{}, errBadKey
 	}
-	switch k.StatusAt(bloom.Millis(a.clock.Now())) {
+	switch k.StatusAt(timing.Millis(a.clock.Now())) {
 	case bloom.KeyRevoked:
 		return Principal{}, errRevokedKey
 	case bloom.KeyExpired:

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // OIDC configures sign-in at a provider (OpenID Connect, authorization code flow with PKCE).
@@ -147,7 +148,7 @@ func (p *provider) redeem(ctx context.Context, code string, began signIn) (who p
 		return who, withCause(ErrSignInRefused, err)
 	}
 	groups := p.known(valuesAt(claims, p.Claim))
-	who = person{subject: cut(bloom.CleanText(id.Subject), bloom.MaxKeyName), name: nameOf(claims, id.Subject), role: p.role(groups), groups: groups}
+	who = person{subject: cut(storable.Text(id.Subject), MaxKeyName), name: nameOf(claims, id.Subject), role: p.role(groups), groups: groups}
 	if who.role == "" {
 		return who, withCause(ErrNoRole, fmt.Errorf("%s has no value of the claim %s that has a role", who.name, p.Claim))
 	}
@@ -163,7 +164,7 @@ func nameOf(claims map[string]any, subject string) string {
 	if s, _ := claims["email"].(string); s != "" && (claims["email_verified"] == true || claims["email_verified"] == "true") { // some providers send a text
 		name = s
 	}
-	return cut(bloom.CleanText(name), bloom.MaxKeyName)
+	return cut(storable.Text(name), MaxKeyName)
 }
 
 // known returns the groups that a rule names.

@@ -15,6 +15,8 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // signIn is the state of a sign-in, sealed in a cookie: the server stores nothing, so strangers
@@ -37,7 +39,7 @@ func (a *Authenticator) BeginSignIn(ctx context.Context, back string, secure boo
 	if err != nil {
 		return "", nil, err
 	}
-	began := signIn{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Back: ownPath(back), Until: bloom.Millis(a.clock.Now().Add(signInLife))}
+	began := signIn{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Back: ownPath(back), Until: timing.Millis(a.clock.Now().Add(signInLife))}
 	data, err := json.Marshal(began)
 	if err != nil {
 		return "", nil, err
@@ -90,8 +92,8 @@ func (a *Authenticator) FinishSignIn(r *http.Request, from Visitor) (back string
 	if err != nil {
 		return began.Back, cookies, err
 	}
-	t := ticket{Subject: oidcPrefix + who.subject, Until: bloom.Millis(a.clock.Now().Add(SessionLife)), Issuer: a.oidc.Issuer, Client: a.oidc.ClientID, Groups: who.groups}
-	ctx := bloom.WithCaller(r.Context(), bloom.Caller{KeyID: t.Subject, Address: from.Address})
+	t := ticket{Subject: oidcPrefix + who.subject, Until: timing.Millis(a.clock.Now().Add(SessionLife)), Issuer: a.oidc.Issuer, Client: a.oidc.ClientID, Groups: who.groups}
+	ctx := audit.WithCaller(r.Context(), audit.Caller{KeyID: t.Subject, Address: from.Address})
 	c, _, err := a.begin(ctx, bloom.BrowserSession{Name: who.name, Role: who.role}, t, from)
 	if err != nil {
 		return began.Back, cookies, err
@@ -106,7 +108,7 @@ func (a *Authenticator) begun(r *http.Request, secure bool) (began signIn, err e
 		return began, ErrSignInStale
 	}
 	opened, err := a.seal.Open(sealedSignIn, c.Value)
-	if err != nil || json.Unmarshal([]byte(opened), &began) != nil || began.Until <= bloom.Millis(a.clock.Now()) ||
+	if err != nil || json.Unmarshal([]byte(opened), &began) != nil || began.Until <= timing.Millis(a.clock.Now()) ||
 		subtle.ConstantTimeCompare([]byte(began.State), []byte(r.URL.Query().Get("state"))) != 1 {
 		return began, ErrSignInStale
 	}

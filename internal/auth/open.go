@@ -6,19 +6,21 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/guard"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // Store stores keys and sessions.
 type Store interface {
-	bloom.AccessStore
-	// Subscribe calls fn with changes; see bloom.Store.
+	contract.AccessStore
+	// Subscribe calls fn with changes; see contract.Store.
 	Subscribe(fn func([]bloom.Change)) (stop func())
 }
 
 // Open enables the keys and sessions in the store and decides whether the server may start without
 // any key. Browsers may exchange a key for a session, whose cookie is encrypted with seal. Call
 // Open before the first request. Close undoes it.
-func (a *Authenticator) Open(ctx context.Context, store Store, seal *Sealer, clock bloom.Clock) error {
+func (a *Authenticator) Open(ctx context.Context, store Store, seal *Sealer, clock timing.Clock) error {
 	a.store, a.seal, a.clock = store, seal, clock
 	a.guesses, a.misses = guard.NewLimiter(clock, guessesPerKey), guard.NewLimiter(clock, missesPerNetwork)
 	if a.mode != ModeDevelopment {

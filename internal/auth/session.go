@@ -10,6 +10,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 const (
@@ -87,7 +90,7 @@ func (a *Authenticator) begin(ctx context.Context, s bloom.BrowserSession, t tic
 	if err != nil {
 		return nil, "", err
 	}
-	s.ID, s.Address, s.Agent = id.String(), from.Address, cut(bloom.CleanText(from.Agent), 256)
+	s.ID, s.Address, s.Agent = id.String(), from.Address, cut(storable.Text(from.Agent), 256)
 	x, err := a.store.CreateSession(ctx, s, SessionLife, s.Name)
 	if err != nil {
 		return nil, "", err
@@ -192,10 +195,10 @@ func (a *Authenticator) ticketOf(r *http.Request) (t ticket, ok bool) {
 
 // session returns the session of r, if it is valid and has not ended. A request that began in an
 // earlier turn of its session may go on.
-func (a *Authenticator) session(r *http.Request, began bool) (ticket, bloom.StoredSession, error) {
+func (a *Authenticator) session(r *http.Request, began bool) (ticket, contract.StoredSession, error) {
 	t, ok := a.ticketOf(r)
 	if !ok {
-		return t, bloom.StoredSession{}, errNoKey
+		return t, contract.StoredSession{}, errNoKey
 	}
 	x, err := a.sessions.get(r.Context(), t.ID, a.store.Session)
 	if err == nil && x.Turn < t.Turn { // another replica renewed it
@@ -208,7 +211,7 @@ func (a *Authenticator) session(r *http.Request, began bool) (ticket, bloom.Stor
 		return t, x, errNoSession
 	case err != nil:
 		return t, x, err
-	case x.ExpiresAt <= bloom.Millis(now), t.Until != 0 && t.Until <= bloom.Millis(now):
+	case x.ExpiresAt <= timing.Millis(now), t.Until != 0 && t.Until <= timing.Millis(now):
 		return t, x, errNoSession
 	case began, t.Turn == x.Turn, t.Turn == x.Turn-1 && now.Sub(time.UnixMilli(x.TurnedAt)) < turnGrace:
 		return t, x, nil

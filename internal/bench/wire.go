@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // Wire is one client's HTTP/1.1 connection, written and read by the measuring goroutine.
@@ -153,7 +154,7 @@ func (w *Wire) Claim(worker, instance string, most, seconds int, holds map[strin
 	var got struct {
 		Leases []bloom.LeasedTask `json:"leases"`
 	}
-	body := bloom.MustJSON(map[string]any{
+	body := storable.MustJSON(map[string]any{
 		"instance_id": instance, "max": most, "wait_sec": seconds, "held": slices.AppendSeq([]string{}, maps.Keys(holds)),
 	})
 	err := w.Post("/workers/"+worker+"/claim", body, &got)

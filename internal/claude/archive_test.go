@@ -16,15 +16,17 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 	"github.com/bloom-runtime/bloom/internal/claude"
 	"github.com/bloom-runtime/bloom/internal/standin"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // archive is the server's part of moving contexts, in memory.
 type archive struct {
 	mu     sync.Mutex
 	frames map[string][]byte
-	kept   map[string]bloom.Transcript // by context
+	kept   map[string]contract.Transcript // by context
 	said   map[string][]bloom.Exchange
 	away   bool
 	puts   int // bytes
@@ -45,7 +47,7 @@ func (a *archive) refused() bool {
 }
 
 func newArchive() *archive {
-	return &archive{frames: map[string][]byte{}, kept: map[string]bloom.Transcript{}, said: map[string][]bloom.Exchange{}}
+	return &archive{frames: map[string][]byte{}, kept: map[string]contract.Transcript{}, said: map[string][]bloom.Exchange{}}
 }
 
 // copied is an archive of its own with the same in it.
@@ -118,7 +120,7 @@ func (a *archive) Earlier(_ context.Context, task bloom.Task) ([]bloom.Exchange,
 }
 
 // complete is what the server does with a completion.
-func (a *archive) complete(t *testing.T, task bloom.Task, run bloom.Run) {
+func (a *archive) complete(t *testing.T, task bloom.Task, run attempt.Run) {
 	t.Helper()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -138,12 +140,12 @@ func (a *archive) complete(t *testing.T, task bloom.Task, run bloom.Run) {
 }
 
 // applied returns the transcript after a completion. ok is false if it is refused.
-func (a *archive) applied(task bloom.Task, run bloom.Run) (now bloom.Transcript, ok bool) {
+func (a *archive) applied(task bloom.Task, run attempt.Run) (now contract.Transcript, ok bool) {
 	was, there := a.kept[task.ContextID]
 	if !there {
-		return bloom.WithTurn(nil, *run.Completion.Transcript)
+		return contract.WithTurn(nil, *run.Completion.Transcript)
 	}
-	return bloom.WithTurn(&was, *run.Completion.Transcript)
+	return contract.WithTurn(&was, *run.Completion.Transcript)
 }
 
 // rewrite has the archive keep other content for a transcript, as if it had been given it.
@@ -181,7 +183,7 @@ func fleet(t *testing.T, n, warm int, respond standin.Responder) (*archive, []*h
 }
 
 // turn runs a task to its completion.
-func (h *harness) turn(a *archive, prompt string) (bloom.Run, *journal) {
+func (h *harness) turn(a *archive, prompt string) (attempt.Run, *journal) {
 	h.t.Helper()
 	b := task(prompt)
 	run, j := h.run(b)

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/timing"
 	"github.com/bloom-runtime/bloom/internal/workspace"
 )
 
@@ -126,7 +126,7 @@ type Config struct {
 
 	project string // CLAUDE_PROJECT_ID, for hooks: the agent of the task
 
-	Clock bloom.Clock  // nil means the system clock
+	Clock timing.Clock // nil means the system clock
 	Log   *slog.Logger // nil means slog.Default()
 }
 
@@ -142,7 +142,7 @@ func (c Config) withDefaults() Config {
 	c.MaxLine = cmp.Or(c.MaxLine, DefaultMaxLine)
 	c.Log = cmp.Or(c.Log, slog.Default())
 	if c.Clock == nil {
-		c.Clock = bloom.SystemClock{}
+		c.Clock = timing.System{}
 	}
 	if c.Environ == nil {
 		c.Environ = os.Environ()

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 )
 
 // aheadFolder returns a worker with a folder whose last files were not uploaded.
@@ -16,7 +16,7 @@ func aheadFolder(t *testing.T, workers int) *folderWorkers {
 	c := newFolderWorkers(t, workers, 0)
 	c.turn(0, "echo one > a")
 	b := moving("sh: echo two >> a")
-	run, _ := c.stopped(b, bloom.ErrLeaseGone)
+	run, _ := c.stopped(b, attempt.ErrLeaseGone)
 	wantSuccess(t, run, "done")
 	c.harnesses[0].accepted(b)
 	return c
@@ -28,7 +28,7 @@ func TestWhatOnlyThisWorkerHasOutlastsAnAttemptThatDoesNotCount(t *testing.T) {
 		"it is cancelled":                 func(c *folderWorkers) { c.cancelled(0, "echo three > c", "c") },
 		"the worker ends, too":            func(c *folderWorkers) { c.cancelled(0, "echo three > c", "c"); c.restart(0) },
 		"its outcome is refused":          func(c *folderWorkers) { c.attempt(0, "echo three > c") },
-		"it is not uploaded, and refused": func(c *folderWorkers) { c.stopped(moving("sh: echo three > c"), bloom.ErrLeaseGone) },
+		"it is not uploaded, and refused": func(c *folderWorkers) { c.stopped(moving("sh: echo three > c"), attempt.ErrLeaseGone) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -86,7 +86,7 @@ func TestAFolderThatVanishesBeforeItsOutcomeIsDeliveredIsNotTakenForAnEmptyOne(t
 		return nil
 	}
 	b := moving("sh: echo two >> a")
-	run, _ := c.stopped(b, bloom.ErrLeaseGone)
+	run, _ := c.stopped(b, attempt.ErrLeaseGone)
 	wantSuccess(t, run, "done")
 	undelivered = true
 	if err := os.RemoveAll(c.folder(0)); err != nil {

@@ -16,6 +16,7 @@ import (
 	"testing/iotest"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 	"github.com/bloom-runtime/bloom/internal/claude"
 )
 
@@ -118,7 +119,7 @@ func moving(prompt string) bloom.Task {
 
 // attempt runs a command in the context's folder on a worker; its completion is not
 // delivered.
-func (c *folderWorkers) attempt(worker int, command string) (bloom.Run, *journal) {
+func (c *folderWorkers) attempt(worker int, command string) (attempt.Run, *journal) {
 	c.t.Helper()
 	return c.harnesses[worker].run(moving("sh: " + command))
 }
@@ -129,15 +130,15 @@ func (c *folderWorkers) cancelled(worker int, command, file string) {
 	c.t.Helper()
 	ctx, cancel := context.WithCancelCause(c.t.Context())
 	defer cancel(nil)
-	runner, done := c.harnesses[worker].runner(), make(chan bloom.Run)
+	runner, done := c.harnesses[worker].runner(), make(chan attempt.Run)
 	go func() { done <- runner.Run(ctx, moving("sh: "+command+"; sleep 600"), nil) }()
 	waitForFile(c.t, filepath.Join(c.folder(worker), file))
-	cancel(bloom.ErrCancelled)
+	cancel(attempt.ErrCancelled)
 	wantError(c.t, <-done, bloom.ClassCancelled)
 }
 
 // turn is attempt with the completion delivered.
-func (c *folderWorkers) turn(worker int, command string) (bloom.Run, *journal) {
+func (c *folderWorkers) turn(worker int, command string) (attempt.Run, *journal) {
 	c.t.Helper()
 	b := moving("sh: " + command)
 	run, j := c.harnesses[worker].run(b)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
@@ -20,7 +21,7 @@ func TestForgettingWaitsForTheTaskThatRuns(t *testing.T) {
 		return standin.Reply{Text: "noted"}
 	})
 	h := harnesses[0]
-	runner, ran := h.runner(), make(chan bloom.Run)
+	runner, ran := h.runner(), make(chan attempt.Run)
 	go func() { ran <- runner.Run(t.Context(), task("hold"), func(string, any) {}) }()
 	for n, more := h.model.Arrived(); n == 0; n, more = h.model.Arrived() {
 		<-more
@@ -49,9 +50,9 @@ func TestATaskWaitsUntilItsContextIsForgotten(t *testing.T) {
 	h.turn(a, "my colour is green")
 	finish := h.runner().Forget("ctx")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	runner, ran := h.runner(), make(chan bloom.Run)
+	runner, ran := h.runner(), make(chan attempt.Run)
 	go func() { ran <- runner.Run(ctx, task("too early"), func(string, any) {}) }()
-	cancel(bloom.ErrCancelled)
+	cancel(attempt.ErrCancelled)
 	wantError(t, <-ran, bloom.ClassCancelled)
 	if err := finish(t.Context()); err != nil {
 		t.Fatal(err)

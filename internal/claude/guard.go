@@ -7,7 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 const (
@@ -27,7 +27,7 @@ const (
 // pipe), the @ gets invisible characters around it.
 func guardPrompt(prompt, workdir string) string {
 	g := mentionGuard{workdir: workdir, checked: map[string]bool{}}
-	prompt = g.guard(bloom.CleanText(prompt))
+	prompt = g.guard(storable.Text(prompt))
 	if strings.HasPrefix(strings.TrimSpace(prompt), "/") {
 		return "The task, as it was posted:\n\n" + prompt
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // noMemory switches off claude's memory, which belongs to a folder: one context's words would
@@ -40,7 +40,7 @@ func (c Config) isolation() string {
 			env[name] = value
 		}
 	}
-	return string(bloom.MustJSON(map[string]any{"crossSessionInbound": "refuse", "apiKeyHelper": own.APIKeyHelper, "env": env}))
+	return string(storable.MustJSON(map[string]any{"crossSessionInbound": "refuse", "apiKeyHelper": own.APIKeyHelper, "env": env}))
 }
 
 // inherited names what claude reads in the folders above its own: instructions, agents, commands,

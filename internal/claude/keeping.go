@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 	"github.com/bloom-runtime/bloom/internal/retry"
 )
 
@@ -16,11 +16,11 @@ func (t *taskRun) keeping(run context.Context) (context.Context, context.CancelF
 	ctx, end := context.WithCancelCause(context.WithoutCancel(run))
 	unhook := context.AfterFunc(run, func() {
 		cause := context.Cause(run)
-		if errors.Is(cause, bloom.ErrLeaseGone) || retry.Sleep(ctx, t.config.UploadGrace) == nil {
+		if errors.Is(cause, attempt.ErrLeaseGone) || retry.Sleep(ctx, t.config.UploadGrace) == nil {
 			end(cause)
 		}
 	})
-	if errors.Is(context.Cause(run), bloom.ErrLeaseGone) {
+	if errors.Is(context.Cause(run), attempt.ErrLeaseGone) {
 		end(context.Cause(run)) // at once: the hook runs in the background
 	}
 	return ctx, func() {

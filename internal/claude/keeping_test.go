@@ -10,13 +10,15 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 	"github.com/bloom-runtime/bloom/internal/claude"
 	"github.com/bloom-runtime/bloom/internal/standin"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // stopped runs a turn that succeeds and is stopped for the cause while its transcript is
 // uploaded.
-func (c *folderWorkers) stopped(b bloom.Task, cause error) (bloom.Run, *journal) {
+func (c *folderWorkers) stopped(b bloom.Task, cause error) (attempt.Run, *journal) {
 	c.t.Helper()
 	ctx, stop := context.WithCancelCause(c.t.Context())
 	defer stop(nil)
@@ -37,7 +39,7 @@ func (c *folderWorkers) stopped(b bloom.Task, cause error) (bloom.Run, *journal)
 
 func TestASuccessSurvivesTheEndOfItsUploads(t *testing.T) {
 	t.Parallel()
-	for name, cause := range map[string]error{"the worker stops": bloom.ErrDraining, "the lease runs out here": bloom.ErrLeaseGone, "the task is cancelled": bloom.ErrCancelled} {
+	for name, cause := range map[string]error{"the worker stops": attempt.ErrDraining, "the lease runs out here": attempt.ErrLeaseGone, "the task is cancelled": attempt.ErrCancelled} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newFolderWorkers(t, 1, 1)
@@ -74,7 +76,7 @@ func TestASuccessThatWasNotAcceptedDoesNotCount(t *testing.T) {
 			c := newFolderWorkers(t, 1, 1)
 			c.turn(0, "echo one > a")
 			b := moving("sh: echo two >> a")
-			c.stopped(b, bloom.ErrLeaseGone)
+			c.stopped(b, attempt.ErrLeaseGone)
 			if restarted {
 				c.restart(0)
 			}
@@ -130,7 +132,7 @@ func TestATaskWaitsForTheOutcomeOfTheLastOne(t *testing.T) {
 	c := newFolderWorkers(t, 1, 1)
 	c.turn(0, "echo one > a")
 	b, asked, settled := moving("sh: echo two >> a"), make(chan string, 9), make(chan struct{})
-	c.stopped(b, bloom.ErrLeaseGone)
+	c.stopped(b, attempt.ErrLeaseGone)
 	c.harnesses[0].config.AwaitOutcome = func(ctx context.Context, lease string) error {
 		asked <- lease
 		select {
@@ -140,14 +142,14 @@ func TestATaskWaitsForTheOutcomeOfTheLastOne(t *testing.T) {
 			return context.Cause(ctx)
 		}
 	}
-	runner, ran := c.harnesses[0].runner(), make(chan bloom.Run)
+	runner, ran := c.harnesses[0].runner(), make(chan attempt.Run)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() { ran <- runner.Run(ctx, moving("sh: true"), nil) }()
 	<-asked
-	cancel(bloom.ErrCancelled)
+	cancel(attempt.ErrCancelled)
 	wantError(t, <-ran, bloom.ClassCancelled)
 	c.harnesses[0].config.AwaitOutcome = func(context.Context, string) error { return errors.New("not delivered") }
-	if run := c.harnesses[0].runner().Run(t.Context(), moving("sh: true"), nil); run.Release == nil || run.Release.NotBefore <= bloom.Millis(time.Now()) ||
+	if run := c.harnesses[0].runner().Run(t.Context(), moving("sh: true"), nil); run.Release == nil || run.Release.NotBefore <= timing.Millis(time.Now()) ||
 		run.Completion.ErrorClass != bloom.ClassInternal {
 		t.Errorf("without the outcome it ends with %+v, %+v", run.Release, run.Completion)
 	}
@@ -177,7 +179,7 @@ func TestAnEmptyFolderIsNotTheOneThatWasOnlyHere(t *testing.T) {
 	c := newFolderWorkers(t, 1, 1)
 	c.turn(0, "echo one > a")
 	b := moving("sh: echo two >> a")
-	c.stopped(b, bloom.ErrLeaseGone)
+	c.stopped(b, attempt.ErrLeaseGone)
 	c.harnesses[0].accepted(b)
 	if err := os.RemoveAll(c.folder(0)); err != nil {
 		t.Fatal(err)

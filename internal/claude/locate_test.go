@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 	"github.com/bloom-runtime/bloom/internal/claude"
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
@@ -86,7 +87,7 @@ func TestACancelledTaskDoesNotWaitForAHungProgram(t *testing.T) {
 	var first sync.WaitGroup
 	first.Go(func() { r.Run(ctx, task("wait"), (&journal{}).emit) })
 	defer first.Wait()
-	defer cancel(bloom.ErrCancelled)
+	defer cancel(attempt.ErrCancelled)
 	var asked int
 	for deadline := time.Now().Add(time.Minute); asked == 0; time.Sleep(5 * time.Millisecond) {
 		if raw, err := os.ReadFile(pids); err == nil {
@@ -97,7 +98,7 @@ func TestACancelledTaskDoesNotWaitForAHungProgram(t *testing.T) {
 		}
 	}
 	other, stop := context.WithCancelCause(t.Context())
-	stop(bloom.ErrCancelled)
+	stop(attempt.ErrCancelled)
 	second := task("wait, too")
 	second.ContextID = "another"
 	run := r.Run(other, second, (&journal{}).emit)

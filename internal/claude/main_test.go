@@ -19,6 +19,7 @@ import (
 	"encoding/json"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 	"github.com/bloom-runtime/bloom/internal/claude"
 	"github.com/bloom-runtime/bloom/internal/process"
 	"github.com/bloom-runtime/bloom/internal/standin"
@@ -213,13 +214,13 @@ func task(prompt string) bloom.Task {
 	}
 }
 
-func (h *harness) run(task bloom.Task) (bloom.Run, *journal) {
+func (h *harness) run(task bloom.Task) (attempt.Run, *journal) {
 	h.t.Helper()
 	j := &journal{}
 	return h.runner().Run(h.t.Context(), task, j.emit), j
 }
 
-func wantSuccess(t *testing.T, run bloom.Run, output string) {
+func wantSuccess(t *testing.T, run attempt.Run, output string) {
 	t.Helper()
 	c := run.Completion
 	if run.Release != nil || c.Status != bloom.OutcomeSuccess || c.Output == nil || *c.Output != output {
@@ -227,18 +228,18 @@ func wantSuccess(t *testing.T, run bloom.Run, output string) {
 	}
 }
 
-func wantError(t *testing.T, run bloom.Run, class bloom.ErrorClass) {
+func wantError(t *testing.T, run attempt.Run, class bloom.ErrorClass) {
 	t.Helper()
 	c := run.Completion
 	if c.Status != bloom.OutcomeError || c.ErrorClass != class || c.ErrorMessage == nil || *c.ErrorMessage == "" {
 		t.Fatalf("run = %s, want error class %s", show(run), class)
 	}
-	if c.Retryable != bloom.Retryable(class) && class != bloom.ClassInternal && class != bloom.ClassTimeout {
+	if c.Retryable != claude.Retryable(class) && class != bloom.ClassInternal && class != bloom.ClassTimeout {
 		t.Errorf("retryable = %v for class %s", c.Retryable, class)
 	}
 }
 
-func show(run bloom.Run) string {
+func show(run attempt.Run) string {
 	raw, _ := json.Marshal(run) // plain data always marshals
 	return string(raw[:min(len(raw), 2000)])
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
@@ -24,7 +25,7 @@ func TestOfTwoTurnsAtOnceTheFirstToCompleteCounts(t *testing.T) {
 			blue, red := task("two blue"), task("three red")
 			first, _ := harnesses[0].run(blue)
 			second, _ := harnesses[1].run(red)
-			for _, run := range []bloom.Run{first, second} {
+			for _, run := range []attempt.Run{first, second} {
 				if wantSuccess(t, run, "noted"); run.Completion.Transcript.After != "" {
 					t.Fatalf("the update is not of the whole transcript: %+v", run.Completion.Transcript)
 				}

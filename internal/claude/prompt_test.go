@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/claude"
 	"github.com/bloom-runtime/bloom/internal/standin"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 func TestHostilePromptsStayPrompts(t *testing.T) {
@@ -21,7 +21,7 @@ func TestHostilePromptsStayPrompts(t *testing.T) {
 		run, j := h.run(task(prompt))
 		wantSuccess(t, run, "just a prompt")
 		requests := h.model.Requests()
-		want := strings.TrimSpace(bloom.CleanText(prompt))
+		want := strings.TrimSpace(storable.Text(prompt))
 		if got := requests[len(requests)-1].LastUser(); !strings.Contains(got, want) {
 			t.Errorf("the model was asked %q, want %q in it", got, want)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 	"github.com/bloom-runtime/bloom/internal/claude"
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
@@ -60,7 +61,7 @@ func TestToolUseEditsAFileInTheWorkdir(t *testing.T) {
 	}
 }
 
-func first(run bloom.Run, _ *journal) bloom.Run { return run }
+func first(run attempt.Run, _ *journal) attempt.Run { return run }
 
 func TestALineOfTwentyMegabytes(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 )
 
 // Runner runs tasks with the claude command line. It may run many at once.
@@ -70,9 +71,9 @@ func (r *Runner) Close() { r.pool.close() }
 
 // Run runs one task and returns what to report; the caller fills in the LeaseID. It
 // calls emit for every event, one at a time; the data marshals to JSON. When ctx ends it
-// stops the work, and the cause of ctx (bloom.ErrCancelled, ErrLeaseGone, ErrDraining)
+// stops the work, and the cause of ctx (attempt.ErrCancelled, ErrLeaseGone, ErrDraining)
 // decides the outcome. Run returns only when no process of the run is left.
-func (r *Runner) Run(ctx context.Context, task bloom.Task, emit func(typ string, data any)) bloom.Run {
+func (r *Runner) Run(ctx context.Context, task bloom.Task, emit func(typ string, data any)) attempt.Run {
 	started := r.config.Clock.Now()
 	run := &taskRun{runner: r, config: r.config, task: task, emit: &emitter{emit: emit}}
 	v := run.do(ctx)
@@ -82,7 +83,7 @@ func (r *Runner) Run(ctx context.Context, task bloom.Task, emit func(typ string,
 	metrics.Warnings = run.emit.outcomeWarnings()
 	run.emit.send(EventResult, data{"ok": v.ok, "error_class": v.class, "message": v.message, "metrics": metrics})
 	if v.release {
-		return bloom.Run{
+		return attempt.Run{
 			Completion: v.completion(metrics),
 			Release:    &bloom.ReleaseSpec{Reason: clip(v.message, 1024), NotBefore: v.notBefore},
 			Refused:    v.refused,
@@ -90,7 +91,7 @@ func (r *Runner) Run(ctx context.Context, task bloom.Task, emit func(typ string,
 	}
 	c := v.completion(metrics)
 	c.Transcript, c.Workspace = run.transcript, run.workspaceUpdate
-	return bloom.Run{Completion: c, Refused: v.refused}
+	return attempt.Run{Completion: c, Refused: v.refused}
 }
 
 func (v verdict) completion(metrics bloom.Metrics) bloom.Completion {

@@ -3,7 +3,7 @@ package claude
 import (
 	"context"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // open chooses the session that the task continues, and the options of claude. resumes
@@ -67,7 +67,7 @@ func (t *taskRun) saveSession(id string) {
 		return // already saved, with the versions of its transcript
 	}
 	err := t.runner.sessions.save(savedSession{
-		ContextID: t.task.ContextID, SessionID: id, Workdir: t.workdir, UpdatedAt: bloom.Millis(t.config.Clock.Now()),
+		ContextID: t.task.ContextID, SessionID: id, Workdir: t.workdir, UpdatedAt: timing.Millis(t.config.Clock.Now()),
 		Movable: t.config.Transcripts != nil, Base: t.stored, Next: t.local, Parts: t.storedParts,
 	})
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 	"github.com/bloom-runtime/bloom/internal/claude"
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
@@ -64,7 +64,7 @@ func TestTwoTasksOfOneContextForkTheSession(t *testing.T) {
 	wantSuccess(t, runner.Run(t.Context(), task("begin"), nil), "quick done")
 	slow := &journal{}
 	running := slow.on(claude.EventSession)
-	ended := make(chan bloom.Run)
+	ended := make(chan attempt.Run)
 	go func() { ended <- runner.Run(t.Context(), task("slow"), slow.emit) }()
 	<-running
 	quick := &journal{}

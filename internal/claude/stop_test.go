@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 	"github.com/bloom-runtime/bloom/internal/claude"
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
@@ -75,9 +76,9 @@ func TestTheCauseOfACancelledContextDecides(t *testing.T) {
 		class   bloom.ErrorClass
 		release bool
 	}{
-		"cancelled by a person": {bloom.ErrCancelled, bloom.ClassCancelled, false},
-		"lease lost":            {bloom.ErrLeaseGone, bloom.ClassWorkerLost, false},
-		"worker draining":       {bloom.ErrDraining, bloom.ClassWorkerLost, true},
+		"cancelled by a person": {attempt.ErrCancelled, bloom.ClassCancelled, false},
+		"lease lost":            {attempt.ErrLeaseGone, bloom.ClassWorkerLost, false},
+		"worker draining":       {attempt.ErrDraining, bloom.ClassWorkerLost, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

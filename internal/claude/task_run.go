@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // taskRun is one run of one task.
@@ -68,7 +69,7 @@ func (t *taskRun) do(parent context.Context) verdict {
 	if err := t.awaitOutcome(ctx); err != nil {
 		v := t.notReady(parent, "the outcome of the context's last task is not delivered yet", err)
 		if parent.Err() == nil { // not this task's fault: it costs no attempt
-			v.release, v.notBefore = true, bloom.Millis(t.config.Clock.Now().Add(outcomePace))
+			v.release, v.notBefore = true, timing.Millis(t.config.Clock.Now().Add(outcomePace))
 		}
 		return v
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 	"github.com/bloom-runtime/bloom/internal/claude"
 )
 
@@ -49,7 +50,7 @@ func replay(t *testing.T, transcript, then string) claude.Config {
 	}
 }
 
-func runConfig(t *testing.T, config claude.Config) (bloom.Run, *journal) {
+func runConfig(t *testing.T, config claude.Config) (attempt.Run, *journal) {
 	t.Helper()
 	runner, err := claude.New(config)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/timing"
 	"github.com/bloom-runtime/bloom/internal/workspace"
 )
 
@@ -49,7 +50,7 @@ func (t *taskRun) uploadTranscript(ctx context.Context, path string) (*bloom.Tra
 	if stored.Size > 0 && stored.SessionID == t.sessionID && stored.SHA256 == prefix && size >= stored.Size && t.storedParts < maxAppendedParts {
 		u.After, from = stored.SHA256, stored.Size
 	}
-	saved := savedSession{ContextID: t.task.ContextID, SessionID: t.sessionID, Workdir: t.workdir, UpdatedAt: bloom.Millis(t.config.Clock.Now()), Movable: true,
+	saved := savedSession{ContextID: t.task.ContextID, SessionID: t.sessionID, Workdir: t.workdir, UpdatedAt: timing.Millis(t.config.Clock.Now()), Movable: true,
 		Base: t.stored, Before: t.local, Next: &transcriptVersion{t.sessionID, size, all}, Parts: t.storedParts, LeaseID: t.lease()}
 	u.Parts, err = t.uploadRange(ctx, path, from, size)
 	if saved.Pushed = err == nil; saved.Pushed {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 	"github.com/bloom-runtime/bloom/internal/claude"
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
@@ -44,7 +45,7 @@ func TestAContextMovesFromWorkerToWorker(t *testing.T) {
 	}
 }
 
-func run0(h *harness, a *archive) bloom.Run {
+func run0(h *harness, a *archive) attempt.Run {
 	run, _ := h.turn(a, "once more")
 	return run
 }

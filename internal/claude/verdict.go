@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 )
 
 // verdict is the outcome to report, derived from a turn's evidence.
@@ -22,7 +23,7 @@ type verdict struct {
 }
 
 func failed(class bloom.ErrorClass, message string) verdict {
-	return verdict{class: class, message: message, retryable: bloom.Retryable(class)}
+	return verdict{class: class, message: message, retryable: Retryable(class)}
 }
 
 func refused(message string) verdict {
@@ -145,9 +146,9 @@ func stoppedVerdict(o outcome) verdict {
 		return v
 	case errors.Is(o.stopped, errNotRetryable):
 		return apiError(o, o.retry.ErrorStatus, plain(o.retry.Error))
-	case errors.Is(o.stopped, bloom.ErrCancelled):
+	case errors.Is(o.stopped, attempt.ErrCancelled):
 		return failed(bloom.ClassCancelled, "the task was cancelled while it ran")
-	case errors.Is(o.stopped, bloom.ErrLeaseGone):
+	case errors.Is(o.stopped, attempt.ErrLeaseGone):
 		return failed(bloom.ClassWorkerLost, "the worker lost its lease and stopped the work")
 	}
 	v := failed(bloom.ClassWorkerLost, "the worker stopped")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
@@ -76,7 +77,7 @@ func TestACancelledTurnLeavesTheSessionUsable(t *testing.T) {
 		for n, more := h.model.Arrived(); n < 2; n, more = h.model.Arrived() {
 			<-more
 		}
-		cancel(bloom.ErrCancelled)
+		cancel(attempt.ErrCancelled)
 	}()
 	began := time.Now()
 	run := h.runner().Run(ctx, task("hang"), nil)

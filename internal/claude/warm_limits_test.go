@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 	"github.com/bloom-runtime/bloom/internal/claude"
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
@@ -140,10 +141,10 @@ func TestACancelledTurnIsInterruptedFirstAndKilledAfterTheGrace(t *testing.T) {
 	h.config.Grace = 5 * time.Second
 	wantSuccess(t, first(h.run(task("one"))), "first")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	runner, done := h.runner(), make(chan bloom.Run)
+	runner, done := h.runner(), make(chan attempt.Run)
 	go func() { done <- runner.Run(ctx, task("two"), nil) }()
 	waitForFile(t, filepath.Join(h.config.Workdir, "did"))
-	cancel(bloom.ErrCancelled)
+	cancel(attempt.ErrCancelled)
 	wantError(t, <-done, bloom.ClassCancelled)
 	if raw, err := os.ReadFile(filepath.Join(h.config.Workdir, "interrupted")); !strings.Contains(string(raw), `"interrupt"`) {
 		t.Errorf("it was sent %q, %v", raw, err)

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 	"github.com/bloom-runtime/bloom/internal/standin"
 )
 
 // warned reports whether the outcome carries a warning of the code.
-func warned(run bloom.Run, code string) bool {
+func warned(run attempt.Run, code string) bool {
 	return slices.ContainsFunc(run.Completion.Metrics.Warnings, func(w bloom.Warning) bool { return w.Code == code && w.Text != "" })
 }
 

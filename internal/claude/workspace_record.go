@@ -13,6 +13,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/durable"
+	"github.com/bloom-runtime/bloom/internal/storable"
 	"github.com/bloom-runtime/bloom/internal/workspace"
 )
 
@@ -71,7 +72,7 @@ func (c Config) saveWorkspaceRecord(n workspaceRecord) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	return durable.Replace(path, bloom.MustJSON(n))
+	return durable.Replace(path, storable.MustJSON(n))
 }
 
 // inode returns the number of a folder, 0 if there is none.

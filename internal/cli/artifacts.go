@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 type artifactsCmd struct {
@@ -134,7 +135,7 @@ func (c *artifactsVerifyCmd) Run(inv *invocation) error {
 		switch {
 		case d == nil:
 		case c.JSON:
-			_, _ = fmt.Fprintf(inv.Out, "%s\n", bloom.MustJSON(d))
+			_, _ = fmt.Fprintf(inv.Out, "%s\n", storable.MustJSON(d))
 		default:
 			_, _ = fmt.Fprintln(inv.Out, clean(d.Kind+": "+owner(*d)+" at "+cmp.Or(d.URL, "its row")+": "+d.Detail, false))
 		}
@@ -143,7 +144,7 @@ func (c *artifactsVerifyCmd) Run(inv *invocation) error {
 		return err
 	}
 	if c.JSON {
-		_, err = fmt.Fprintf(inv.Out, "%s\n", bloom.MustJSON(did))
+		_, err = fmt.Fprintf(inv.Out, "%s\n", storable.MustJSON(did))
 	} else {
 		_, err = fmt.Fprintf(inv.Out, "%s and %s, %s: %d missing, %d differing, %d orphaned, %d unreadable\n", plural(did.Examined, "artifact"), plural(did.Contexts, "context"), bytesSize(did.Bytes),
 			did.Missing, did.Differs, did.Orphaned, did.Unchecked)

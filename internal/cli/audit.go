@@ -11,6 +11,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/app"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/auditlog"
 	"github.com/bloom-runtime/bloom/internal/config"
 )
@@ -61,7 +62,7 @@ type auditSource struct {
 }
 
 // chain opens the source; the caller must call done.
-func (s *auditSource) chain(ctx context.Context) (chain bloom.ChainReader, done func(), err error) {
+func (s *auditSource) chain(ctx context.Context) (chain audit.Reader, done func(), err error) {
 	switch {
 	case s.From != "" && s.DatabaseURL != "":
 		return nil, nil, usagef("--data-dir and --database-url: give one of them")
@@ -87,7 +88,7 @@ func (c *auditVerifyCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	var chain bloom.ChainReader
+	var chain audit.Reader
 	if !c.FilesOnly {
 		from, done, err := c.chain(inv.ctx)
 		if err != nil {
@@ -97,14 +98,14 @@ func (c *auditVerifyCmd) Run(inv *invocation) error {
 		chain = from
 	}
 	r, err := auditlog.Verify(inv.ctx, chain, files)
-	var fault *bloom.ChainFault
+	var fault *audit.Fault
 	if err != nil && !errors.As(err, &fault) {
 		return interrupted(inv, err)
 	}
 	if c.JSON {
 		if err := writeJSON(inv.Out, struct {
 			auditlog.Report
-			Fault *bloom.ChainFault `json:"fault"`
+			Fault *audit.Fault `json:"fault"`
 		}{r, fault}); err != nil {
 			return err
 		}
@@ -148,7 +149,7 @@ func (c *auditVerifyCmd) filesIn(where string) (auditlog.Files, error) {
 	return app.AuditBucket(c.Bucket)
 }
 
-func (c *auditVerifyCmd) print(w io.Writer, r auditlog.Report, fault *bloom.ChainFault) {
+func (c *auditVerifyCmd) print(w io.Writer, r auditlog.Report, fault *audit.Fault) {
 	if fault != nil {
 		where := ""
 		if fault.File != "" {
@@ -162,7 +163,7 @@ func (c *auditVerifyCmd) print(w io.Writer, r auditlog.Report, fault *bloom.Chai
 		if r.Unchained > 0 {
 			_, _ = fmt.Fprintf(w, "; %d more not chained yet", r.Unchained)
 		}
-		_, _ = fmt.Fprintf(w, "\nhash of entry %d: %s\n", r.Last, cmp.Or(r.Hash, bloom.NoHash))
+		_, _ = fmt.Fprintf(w, "\nhash of entry %d: %s\n", r.Last, cmp.Or(r.Hash, audit.NoHash))
 	}
 	if len(c.Files) > 0 {
 		_, _ = fmt.Fprintf(w, "%s with %s, %d to %d, unchanged\n", plural(r.Files, "file"), entries(r.Lines), r.FirstLine, r.LastLine)

@@ -11,6 +11,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/app"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 type keysCmd struct {
@@ -33,7 +36,7 @@ func (c *keyring) onDatabase(inv *invocation) bool {
 }
 
 // do runs one of the two functions and closes what it opened.
-func (c *keyring) do(inv *invocation, server func(*client.Client) error, database func(bloom.Store) error) (err error) {
+func (c *keyring) do(inv *invocation, server func(*client.Client) error, database func(contract.Store) error) (err error) {
 	if !c.onDatabase(inv) {
 		api, err := c.open()
 		if err != nil {
@@ -74,14 +77,14 @@ func (c *keysCreateCmd) Run(inv *invocation) error {
 		if *c.Expires == 0 {
 			return usagef("--expires: must be longer than 0; leave it out for a key that does not expire")
 		}
-		spec.ExpiresAt = bloom.Millis(now.Add(time.Duration(*c.Expires)))
+		spec.ExpiresAt = timing.Millis(now.Add(time.Duration(*c.Expires)))
 	}
 	var made bloom.CreatedKey
 	err := c.do(inv, func(api *client.Client) (err error) {
 		made, err = api.CreateKey(inv.ctx, spec)
 		return err
-	}, func(store bloom.Store) (err error) {
-		made, err = auth.CreateKey(inv.ctx, store, spec, offlineActor, bloom.Millis(now), false)
+	}, func(store contract.Store) (err error) {
+		made, err = auth.CreateKey(inv.ctx, store, spec, offlineActor, timing.Millis(now), false)
 		return err
 	})
 	if err != nil {
@@ -116,7 +119,7 @@ func (c *keysListCmd) Run(inv *invocation) error {
 			p.Cursor = next
 		}
 	}
-	if err := c.do(inv, func(api *client.Client) error { return all(api.Keys) }, func(store bloom.Store) error { return all(store.Keys) }); err != nil {
+	if err := c.do(inv, func(api *client.Client) error { return all(api.Keys) }, func(store contract.Store) error { return all(store.Keys) }); err != nil {
 		return err
 	}
 	if c.JSON {
@@ -155,8 +158,8 @@ func (c *keysRevokeCmd) Run(inv *invocation) error {
 	err := c.do(inv, func(api *client.Client) (err error) {
 		k, err = api.RevokeKey(inv.ctx, c.ID)
 		return err
-	}, func(store bloom.Store) (err error) {
-		k, err = store.RevokeKey(inv.ctx, bloom.CleanText(c.ID), offlineActor)
+	}, func(store contract.Store) (err error) {
+		k, err = store.RevokeKey(inv.ctx, storable.Text(c.ID), offlineActor)
 		return err
 	})
 	if err != nil {

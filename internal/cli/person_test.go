@@ -20,6 +20,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/cli"
 	"github.com/bloom-runtime/bloom/internal/process"
 	"github.com/bloom-runtime/bloom/internal/runtimetest"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -146,7 +147,7 @@ func employ(t testing.TB, rt *runtimetest.Runtime, events []bloom.WorkerEvent, r
 }
 
 func event(seq int64, typ string, data any) bloom.WorkerEvent {
-	return bloom.WorkerEvent{Seq: seq, Type: typ, At: 1, Data: bloom.MustJSON(data)}
+	return bloom.WorkerEvent{Seq: seq, Type: typ, At: 1, Data: storable.MustJSON(data)}
 }
 
 func text(s string) *string { return &s }

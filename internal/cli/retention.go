@@ -1,9 +1,9 @@
 package cli
 
 import (
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/app"
 	"github.com/bloom-runtime/bloom/internal/config"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 type retentionCmd struct {
@@ -23,11 +23,11 @@ func (c *retentionCmd) Run(inv *invocation) error {
 	}
 	if c.JSON {
 		return writeJSON(inv.Out, struct {
-			Tasks    string        `json:"tasks"`
-			Events   string        `json:"events"`
-			Audit    string        `json:"audit"`
-			Contexts string        `json:"contexts"`
-			Old      bloom.Removed `json:"old"`
+			Tasks    string           `json:"tasks"`
+			Events   string           `json:"events"`
+			Audit    string           `json:"audit"`
+			Contexts string           `json:"contexts"`
+			Old      contract.Removed `json:"old"`
 		}{c.RetentionTasks.String(), c.RetentionEvents.String(), c.RetentionAudit.String(), c.RetentionContexts.String(), old})
 	}
 	tasks, events := kept(c.RetentionTasks), kept(c.RetentionEvents)

@@ -8,6 +8,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/app"
 	"github.com/bloom-runtime/bloom/internal/config"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 type secretsCmd struct {
@@ -25,7 +26,7 @@ func (c *secretsRotateCmd) Run(inv *invocation) error {
 	err := c.do(inv, func(api *client.Client) (err error) {
 		done, err = api.RotateSecrets(inv.ctx, c.KeepOld)
 		return err
-	}, func(store bloom.Store) error {
+	}, func(store contract.Store) error {
 		if err := c.Finish(); err != nil {
 			return usage(err)
 		}

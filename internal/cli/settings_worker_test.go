@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // workerScenes test how a worker runs tasks, with a stand-in for claude that records how it was
@@ -123,7 +124,7 @@ func skips(why string) func(*stage) {
 			s.Fatal(err)
 		}
 		results, err := s.api().Results(s.Context(), task.ID)
-		if text := string(bloom.MustJSON(results)); err != nil || !strings.Contains(text, why) {
+		if text := string(storable.MustJSON(results)); err != nil || !strings.Contains(text, why) {
 			s.Errorf("%s, %v", text, err)
 		}
 		artifacts, _, err := s.api().Artifacts(s.Context(), bloom.ArtifactQuery{TaskID: task.ID})

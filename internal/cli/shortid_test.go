@@ -8,6 +8,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/cli"
 	"github.com/bloom-runtime/bloom/internal/runtimetest"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // The web application shows the last 8 characters of an id.
@@ -55,7 +56,7 @@ func TestAnAmbiguousIDNamesTheCandidates(t *testing.T) {
 		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/llm-tasks") || r.URL.Query().Get("short_id") != "deadbeef" {
 			return false
 		}
-		_, _ = w.Write(bloom.MustJSON([]bloom.Task{{ID: one}, {ID: two}}))
+		_, _ = w.Write(storable.MustJSON([]bloom.Task{{ID: one}, {ID: two}}))
 		return true
 	})
 	got := newPerson(t, rt).run("task", "get", "deadbeef")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 type statsCmd struct {
@@ -49,8 +50,8 @@ const seriesRows = 24
 
 // series prints the time series.
 func (c *statsCmd) series(inv *invocation, api *client.Client) error {
-	if c.Since < time.Minute || c.Since > bloom.SeriesHours {
-		return usagef("--since must be between 1m and %s", span(bloom.SeriesHours))
+	if c.Since < time.Minute || c.Since > contract.SeriesHours {
+		return usagef("--since must be between 1m and %s", span(contract.SeriesHours))
 	}
 	now := time.Now()
 	series, err := api.Series(inv.ctx, now.Add(-c.Since), now, stepOf(c.Since))

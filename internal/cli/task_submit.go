@@ -14,6 +14,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // maxTask is the largest task that the server accepts, as JSON, in bytes.
@@ -79,7 +80,7 @@ func (f *taskFlags) spec(inv *invocation) (bloom.TaskSpec, error) {
 	}
 	if f.Delay > 0 {
 		spec.DelayMS = max(1, f.Delay.Milliseconds())
-		spec.RunAt = bloom.Millis(time.Now().Add(f.Delay)) // for an earlier server, which ignores the delay
+		spec.RunAt = timing.Millis(time.Now().Add(f.Delay)) // for an earlier server, which ignores the delay
 	}
 	return spec, nil
 }

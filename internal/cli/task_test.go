@@ -11,6 +11,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/cli"
 	"github.com/bloom-runtime/bloom/internal/runtimetest"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 func succeeding(output string) bloom.Completion {
@@ -166,7 +167,7 @@ func TestATaskFromSubmitToRequeue(t *testing.T) {
 func TestWorkersLeasesAndArtifacts(t *testing.T) {
 	t.Parallel()
 	rt := runtimetest.Start(t)
-	large := strings.Repeat("x", bloom.InlineContentLimit+1)
+	large := strings.Repeat("x", contract.InlineContentLimit+1)
 	employ(t, rt, nil, succeeding(large))
 	p := newPerson(t, rt)
 	if got := p.must("task", "run", "Write much."); got != large+"\n" {

@@ -9,6 +9,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
 	"github.com/bloom-runtime/bloom/internal/retry"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 type workersCmd struct {
@@ -156,7 +157,7 @@ func (c *workersLogsCmd) Run(inv *invocation) error {
 
 func (c *workersLogsCmd) print(inv *invocation, l bloom.LogLine) error {
 	if c.JSON {
-		_, err := fmt.Fprintln(inv.Out, string(bloom.MustJSON(l)))
+		_, err := fmt.Fprintln(inv.Out, string(storable.MustJSON(l)))
 		return err
 	}
 	p, level := inv.outPainter(), fmt.Sprintf("%-5s", clean(l.Level, false))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // Finish validates a worker's settings for membridge.
@@ -41,8 +42,8 @@ func (r *Run) Finish(dataDir string) error {
 	if r.UploadMaxMiB < 0 || r.UploadMaxMiB > maxFileMiB {
 		return fmt.Errorf("--upload-max-mib: %d is not between 0 and %d", r.UploadMaxMiB, maxFileMiB)
 	}
-	if r.UploadMaxFiles < 0 || r.UploadMaxFiles > bloom.MaxFiles {
-		return fmt.Errorf("--upload-max-files: %d is not between 0 and %d", r.UploadMaxFiles, bloom.MaxFiles)
+	if r.UploadMaxFiles < 0 || r.UploadMaxFiles > contract.MaxFiles {
+		return fmt.Errorf("--upload-max-files: %d is not between 0 and %d", r.UploadMaxFiles, contract.MaxFiles)
 	}
 	if r.LeaseTTL < time.Second || r.LeaseTTL > 2*time.Hour {
 		return fmt.Errorf("--lease-ttl: %s is not between 1s and 2h", r.LeaseTTL)

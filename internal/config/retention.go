@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // Retention configures how long ended work is kept. The zero value keeps it forever.
@@ -23,16 +23,16 @@ func (r Retention) Finish() error {
 		flag string
 		age  Age
 	}{{"--retention-tasks", r.RetentionTasks}, {"--retention-events", r.RetentionEvents}, {"--retention-audit", r.RetentionAudit}, {"--retention-contexts", r.RetentionContexts}} {
-		if s.age != 0 && time.Duration(s.age) < bloom.MinRetention {
-			return fmt.Errorf("%s: %s is too short, keep at least %s (or off, forever)", s.flag, time.Duration(s.age), Age(bloom.MinRetention))
+		if s.age != 0 && time.Duration(s.age) < contract.MinRetention {
+			return fmt.Errorf("%s: %s is too short, keep at least %s (or off, forever)", s.flag, time.Duration(s.age), Age(contract.MinRetention))
 		}
 	}
 	return nil
 }
 
 // Keep returns the setting as the root package's type.
-func (r Retention) Keep() bloom.Keep {
-	return bloom.Keep{
+func (r Retention) Keep() contract.Keep {
+	return contract.Keep{
 		Tasks: time.Duration(r.RetentionTasks), Events: time.Duration(r.RetentionEvents), Audit: time.Duration(r.RetentionAudit), Contexts: time.Duration(r.RetentionContexts),
 	}
 }

@@ -13,9 +13,13 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/blob"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
-// Objects is an object storage as it is needed beyond bloom.Blobs.
+// Objects is an object storage as it is needed beyond blob.Blobs.
 type Objects interface {
 	// State returns its state, without a request.
 	State() bloom.BlobState
@@ -36,10 +40,10 @@ type Sweeper interface {
 
 // Store writes and reads content. It is safe for concurrent use.
 type Store struct {
-	Rows  bloom.Store
-	Blobs bloom.Blobs
+	Rows  contract.Store
+	Blobs blob.Blobs
 	// Objects is the object storage in which Blobs stores all content, not only content
-	// longer than bloom.InlineContentLimit. Nil: there is none.
+	// longer than contract.InlineContentLimit. Nil: there is none.
 	Objects Objects
 	Sweeper Sweeper // nil: not supported
 	// BlobState returns the state of Blobs if there are no Objects; nil: always healthy.
@@ -56,7 +60,7 @@ func Trouble(err error) error {
 	switch {
 	case err == nil, errors.As(err, &e):
 		return err
-	case errors.Is(err, bloom.ErrContentMismatch):
+	case errors.Is(err, blob.ErrMismatch):
 		return bloom.Invalid("The content does not match the announced size or digest", bloom.FieldError{Field: "sha256", Message: "must be the digest of the whole body"})
 	}
 	return &bloom.Error{Kind: bloom.KindUnavailable, Code: bloom.CodeUnavailable,
@@ -65,14 +69,14 @@ func Trouble(err error) error {
 
 // PutText stores a text outside its row if it is too long for it; url is nil if it stays there.
 func (s *Store) PutText(ctx context.Context, key, text, sum string) (url *string, displaced bool, err error) {
-	if s.Objects == nil && len(text) <= bloom.InlineContentLimit {
+	if s.Objects == nil && len(text) <= contract.InlineContentLimit {
 		return nil, false, nil
 	}
 	at, err := s.Blobs.Put(ctx, key, strings.NewReader(text), int64(len(text)), sum)
 	switch {
 	case err == nil:
 		return &at, s.displaced(at), nil
-	case !errors.Is(err, bloom.ErrBlobsUnavailable) || len(text) > s.RowLimit:
+	case !errors.Is(err, blob.ErrUnavailable) || len(text) > s.RowLimit:
 		return nil, false, Trouble(err)
 	}
 	return nil, true, nil // it stays in its row until the storage is available
@@ -104,7 +108,7 @@ func (s *Store) Open(ctx context.Context, a bloom.Artifact) (io.ReadCloser, erro
 	return &verified{ReadCloser: content, hash: sha256.New(), size: a.Size, sum: a.SHA256}, nil
 }
 
-// OpenRange opens a part of an artifact's content, as bloom.Blobs does. It does not
+// OpenRange opens a part of an artifact's content, as blob.Blobs does. It does not
 // verify the digest.
 func (s *Store) OpenRange(ctx context.Context, a bloom.Artifact, offset, length int64) (io.ReadCloser, error) {
 	if a.URL != nil {
@@ -124,7 +128,7 @@ func (s *Store) OpenRange(ctx context.Context, a bloom.Artifact, offset, length 
 	return io.NopCloser(io.NewSectionReader(strings.NewReader(text), offset, length)), nil
 }
 
-// Read implements bloom.ReadContent.
+// Read implements contract.ReadContent.
 func (s *Store) Read(ctx context.Context, url string, most int) (string, error) {
 	content, err := s.Blobs.OpenRange(ctx, url, 0, int64(most))
 	if err != nil {
@@ -162,8 +166,8 @@ func (s *Store) Move(ctx context.Context, actor string, report func(bloom.Conten
 	}
 	result, err := s.Sweeper.Move(ctx, true, func(r bloom.MoveReport) { report(bloom.ContentLine{Moved: &r}) })
 	err = errors.Join(err, s.Rows.AppendAudit(context.WithoutCancel(ctx), bloom.Audit{
-		Action: bloom.ActionArtifactsMoved, EntityType: bloom.EntityArtifact, EntityID: "all", Actor: actor,
-		Detail: fmt.Sprintf("Moved the content of %d artifacts to the object storage", result.Moved), Data: bloom.MustJSON(result),
+		Action: audit.ActionArtifactsMoved, EntityType: audit.EntityArtifact, EntityID: "all", Actor: actor,
+		Detail: fmt.Sprintf("Moved the content of %d artifacts to the object storage", result.Moved), Data: storable.MustJSON(result),
 	}))
 	if err == nil || result != (bloom.MoveReport{}) {
 		report(bloom.ContentLine{Moved: &result, Done: err == nil})
@@ -195,7 +199,7 @@ func (s *Store) State() bloom.BlobState {
 }
 
 // Waiting returns how many artifacts and contexts wait to be moved to the
-// object storage, up to bloom.MaxWaiting; 0 if there is none.
+// object storage, up to contract.MaxWaiting; 0 if there is none.
 func (s *Store) Waiting(ctx context.Context) (int64, error) {
 	if s.Objects == nil {
 		return 0, nil
@@ -243,7 +247,7 @@ func (s *Store) Results(ctx context.Context, taskID string, most int) ([]bloom.R
 		if n := max(left, leastOutput); r.Output == nil {
 			err = s.readOutput(ctx, r, n)
 		} else {
-			bloom.CutOutput(r, n)
+			contract.CutOutput(r, n)
 		}
 		if r.Output != nil && i > 0 {
 			left -= len(*r.Output)
@@ -267,7 +271,7 @@ func (s *Store) readOutput(ctx context.Context, r *bloom.Result, most int) error
 		return bloom.Internal(fmt.Errorf("read artifact %s: %w", a.ID, err))
 	}
 	r.Output = &text
-	bloom.CutOutput(r, most)
+	contract.CutOutput(r, most)
 	r.OutputTruncated = a.Size > int64(most)
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/input"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // MaxClaimWait is the longest time that a claim may wait.
@@ -19,8 +21,8 @@ const repeatOrders = 5 * time.Second
 // Claim is a worker's long poll. It renews the worker's leases, then waits up to wait
 // for new work, a lost lease, a task to cancel, or a drain. If ctx ends or the
 // service closes, it returns what it has.
-func (s *Service) Claim(ctx context.Context, r bloom.ClaimRequest, wait time.Duration) (answer bloom.ClaimResult, err error) {
-	r.WorkerID, r.InstanceID, r.Renew = bloom.CleanText(r.WorkerID), bloom.CleanText(r.InstanceID), true
+func (s *Service) Claim(ctx context.Context, r contract.ClaimRequest, wait time.Duration) (answer bloom.ClaimResult, err error) {
+	r.WorkerID, r.InstanceID, r.Renew = storable.Text(r.WorkerID), storable.Text(r.InstanceID), true
 	held, foreign := partition(r.Held)
 	r.Held = held
 	if wait <= 0 {
@@ -79,7 +81,7 @@ func partition(held []string) (valid, foreign []string) {
 		if input.IsID(id) {
 			valid = append(valid, id)
 		} else {
-			foreign = append(foreign, bloom.CleanText(id))
+			foreign = append(foreign, storable.Text(id))
 		}
 	}
 	return valid, foreign

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/input"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/transcripts"
 )
 
@@ -55,14 +56,14 @@ func (s *Service) Complete(ctx context.Context, taskID string, c bloom.Completio
 	return done, nil
 }
 
-func newCompleteRequest(taskID string, c bloom.Completion, actor string) (bloom.CompleteRequest, error) {
+func newCompleteRequest(taskID string, c bloom.Completion, actor string) (contract.CompleteRequest, error) {
 	artifactID, err := uuid.NewV7()
 	if err != nil {
-		return bloom.CompleteRequest{}, bloom.Internal(err)
+		return contract.CompleteRequest{}, bloom.Internal(err)
 	}
 	resultID, err := uuid.NewV7()
 	if err != nil {
-		return bloom.CompleteRequest{}, bloom.Internal(err)
+		return contract.CompleteRequest{}, bloom.Internal(err)
 	}
 	var content string
 	if c.Output != nil {
@@ -71,9 +72,9 @@ func newCompleteRequest(taskID string, c bloom.Completion, actor string) (bloom.
 	sum := sha256.New()
 	buffer := make([]byte, min(len(content)+1, outputChunk)) // converting to []byte would copy the content
 	if _, err := io.CopyBuffer(sum, struct{ io.Reader }{strings.NewReader(content)}, buffer); err != nil {
-		return bloom.CompleteRequest{}, bloom.Internal(err)
+		return contract.CompleteRequest{}, bloom.Internal(err)
 	}
-	return bloom.CompleteRequest{
+	return contract.CompleteRequest{
 		TaskID: taskID, ArtifactID: artifactID.String(), ResultID: resultID.String(),
 		Completion: c, BodyHash: completionHash(c), Content: c.Output,
 		Size: int64(len(content)), SHA256: hex.EncodeToString(sum.Sum(nil)), MediaType: textMedia, Actor: actor,
@@ -81,7 +82,7 @@ func newCompleteRequest(taskID string, c bloom.Completion, actor string) (bloom.
 }
 
 // uploadOutput uploads content that is too long for a row.
-func (s *Service) uploadOutput(ctx context.Context, req *bloom.CompleteRequest) (err error) {
+func (s *Service) uploadOutput(ctx context.Context, req *contract.CompleteRequest) (err error) {
 	if req.Content == nil {
 		return nil
 	}
@@ -95,7 +96,7 @@ func (s *Service) uploadOutput(ctx context.Context, req *bloom.CompleteRequest) 
 // contentKey returns the key of a completion's content: task, lease and digest, so
 // that a retry reuses an earlier upload. It contains the day, so that a new upload
 // never has a key old enough for maintenance.Orphans to delete.
-func contentKey(req bloom.CompleteRequest, now time.Time) string {
+func contentKey(req contract.CompleteRequest, now time.Time) string {
 	lease := cmp.Or(req.Completion.LeaseID, "active")
 	return "artifacts/" + req.TaskID + "/" + lease + "-" + req.SHA256 + "-" + now.UTC().Format("20060102")
 }
@@ -103,7 +104,7 @@ func contentKey(req bloom.CompleteRequest, now time.Time) string {
 // cleanUpRefused deletes the upload of a refused completion. After an internal error
 // the completion may have been committed, so the content is kept; if it turns out to be
 // an orphan, the sweep deletes it.
-func (s *Service) cleanUpRefused(ctx context.Context, req bloom.CompleteRequest, refusal error) {
+func (s *Service) cleanUpRefused(ctx context.Context, req contract.CompleteRequest, refusal error) {
 	var e *bloom.Error
 	if !errors.As(refusal, &e) || e.Kind == bloom.KindInternal || e.Kind == bloom.KindUnavailable {
 		return
@@ -127,7 +128,7 @@ func (s *Service) named(ctx context.Context, taskID, url string) bool {
 
 // deleteUpload deletes the upload of req, unless its URL is kept. It also runs when ctx
 // has ended.
-func (s *Service) deleteUpload(ctx context.Context, req bloom.CompleteRequest, kept *string) {
+func (s *Service) deleteUpload(ctx context.Context, req contract.CompleteRequest, kept *string) {
 	if req.URL == nil || (kept != nil && *kept == *req.URL) {
 		return
 	}

@@ -6,13 +6,15 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/problems"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // Dispatch makes sure that a worker runs a task, for clients that push tasks to workers: it leases
 // the task to the named worker, or without a name only checks that a worker will claim it. If no
 // worker can, it returns an error with the reason.
-func (s *Service) Dispatch(ctx context.Context, r bloom.LeaseRequest) (bloom.Task, error) {
-	r.WorkerID = bloom.CleanText(r.WorkerID)
+func (s *Service) Dispatch(ctx context.Context, r contract.LeaseRequest) (bloom.Task, error) {
+	r.WorkerID = storable.Text(r.WorkerID)
 	t, err := s.store.Task(ctx, r.TaskID)
 	switch {
 	case err != nil:
@@ -66,7 +68,7 @@ func (s *Service) claimable(ctx context.Context, t bloom.Task) error {
 	if len(claim) == 0 {
 		claim = workers
 	}
-	if w, stuck := problems.NoWorker(t.Labels, claim); stuck && w.Reason != bloom.WaitFull {
+	if w, stuck := problems.NoWorker(t.Labels, claim); stuck && w.Reason != problems.WaitFull {
 		return cannotRun(w.Sentence)
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/input"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // AppendEvents appends a worker's events under its current lease and returns the
@@ -19,7 +21,7 @@ func (s *Service) AppendEvents(ctx context.Context, taskID, leaseID string, even
 	var size int64
 	for i, e := range events {
 		size += int64(len(e.Type) + len(e.Data))
-		events[i].Type, events[i].Data = bloom.CleanText(e.Type), bloom.EventData(e.Data)
+		events[i].Type, events[i].Data = storable.Text(e.Type), storable.EventData(e.Data)
 		if string(events[i].Data) == "null" {
 			events[i].Data = json.RawMessage("{}")
 		}
@@ -48,7 +50,7 @@ type Stream struct {
 }
 
 // StreamPageBytes is the size of the events that Next may return at once.
-const StreamPageBytes = bloom.MaxEventPageBytes + bloom.MaxEventData
+const StreamPageBytes = contract.MaxEventPageBytes + bloom.MaxEventData
 
 // Stream opens a task's stream after the event numbered after. finished means that
 // the task has ended and nothing is left to read. The caller must close the stream if

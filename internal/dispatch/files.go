@@ -15,6 +15,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // FileUpload describes a file that a worker uploads for an attempt.
@@ -66,7 +68,7 @@ func (s *Service) CheckFile(ctx context.Context, f FileUpload) error {
 // records it under the lease. It streams the content. The same path with the same
 // content again returns the first artifact.
 func (s *Service) PutFile(ctx context.Context, f FileUpload, content io.Reader) (bloom.Artifact, error) {
-	f.Path, f.Type = bloom.CleanText(f.Path), bloom.CleanText(cmp.Or(f.Type, bloom.ArtifactFile))
+	f.Path, f.Type = storable.Text(f.Path), storable.Text(cmp.Or(f.Type, bloom.ArtifactFile))
 	if err := s.CheckFile(ctx, f); err != nil {
 		return bloom.Artifact{}, err
 	}
@@ -77,18 +79,18 @@ func (s *Service) PutFile(ctx context.Context, f FileUpload, content io.Reader) 
 	if err != nil {
 		return bloom.Artifact{}, bloom.Internal(err)
 	}
-	n := bloom.NewArtifact{ID: id.String(), TaskID: f.TaskID, LeaseID: f.LeaseID, Path: f.Path, Type: f.Type, MediaType: mediaOf(f.Path), Actor: f.Actor, Tags: []string{},
+	n := contract.NewArtifact{ID: id.String(), TaskID: f.TaskID, LeaseID: f.LeaseID, Path: f.Path, Type: f.Type, MediaType: mediaOf(f.Path), Actor: f.Actor, Tags: []string{},
 		Size: f.Size, SHA256: strings.ToLower(f.SHA256)}
 	if n.URL, n.Displaced, err = s.Content.Put(ctx, fileKey(n.TaskID, n.ID, s.clock.Now()), content, n.Size, n.SHA256); err != nil {
 		return bloom.Artifact{}, err
 	}
 	for _, tag := range f.Tags {
-		n.Tags = append(n.Tags, bloom.CleanText(tag))
+		n.Tags = append(n.Tags, storable.Text(tag))
 	}
 	a, replayed, err := s.store.AddArtifact(ctx, n)
 	var refused *bloom.Error
 	if replayed || errors.As(err, &refused) && refused.Kind != bloom.KindInternal && refused.Kind != bloom.KindUnavailable {
-		s.deleteUpload(ctx, bloom.CompleteRequest{URL: &n.URL}, nil) // no other call uses this key
+		s.deleteUpload(ctx, contract.CompleteRequest{URL: &n.URL}, nil) // no other call uses this key
 	}
 	if err != nil {
 		s.refusedStale(ctx, f.TaskID, f.LeaseID, f.Actor, err)

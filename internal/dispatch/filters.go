@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // settingFilter is the prefix of the settings that hold saved filters.
@@ -47,7 +49,7 @@ func (s *Service) Filter(ctx context.Context, name string) (bloom.TaskFilter, er
 
 // SaveFilter saves a filter, replacing one with the same name.
 func (s *Service) SaveFilter(ctx context.Context, f bloom.TaskFilter, actor string) (bloom.TaskFilter, error) {
-	if n := utf8.RuneCountInString(f.Name); n == 0 || n > bloom.MaxFilterName || f.Name != bloom.CleanText(f.Name) || strings.TrimSpace(f.Name) != f.Name {
+	if n := utf8.RuneCountInString(f.Name); n == 0 || n > MaxFilterName || f.Name != storable.Text(f.Name) || strings.TrimSpace(f.Name) != f.Name {
 		return f, bloom.Invalid("The filter's name is invalid", bloom.FieldError{Field: "name", Message: "must be 1 to 64 characters of text"})
 	}
 	filters, err := s.Filters(ctx)
@@ -55,11 +57,11 @@ func (s *Service) SaveFilter(ctx context.Context, f bloom.TaskFilter, actor stri
 		return f, err
 	}
 	known := slices.ContainsFunc(filters, func(is bloom.TaskFilter) bool { return is.Name == f.Name })
-	if !known && len(filters) >= bloom.MaxFilters {
+	if !known && len(filters) >= MaxFilters {
 		return f, bloom.Conflict("There are %d saved filters, which is the limit; delete one first", len(filters))
 	}
-	return f, s.store.PutSettings(ctx, map[string]string{settingFilter + f.Name: string(bloom.MustJSON(f))}, bloom.Audit{
-		Action: bloom.ActionFilterSaved, EntityType: bloom.EntityFilter, EntityID: f.Name, Actor: actor, Detail: "Saved the filter " + f.Name, Data: bloom.MustJSON(f),
+	return f, s.store.PutSettings(ctx, map[string]string{settingFilter + f.Name: string(storable.MustJSON(f))}, bloom.Audit{
+		Action: audit.ActionFilterSaved, EntityType: audit.EntityFilter, EntityID: f.Name, Actor: actor, Detail: "Saved the filter " + f.Name, Data: storable.MustJSON(f),
 	})
 }
 
@@ -69,6 +71,6 @@ func (s *Service) RemoveFilter(ctx context.Context, name, actor string) error {
 		return err
 	}
 	return s.store.PutSettings(ctx, map[string]string{settingFilter + name: ""}, bloom.Audit{
-		Action: bloom.ActionFilterRemoved, EntityType: bloom.EntityFilter, EntityID: name, Actor: actor, Detail: "Removed the filter " + name,
+		Action: audit.ActionFilterRemoved, EntityType: audit.EntityFilter, EntityID: name, Actor: actor, Detail: "Removed the filter " + name,
 	})
 }

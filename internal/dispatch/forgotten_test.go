@@ -6,11 +6,12 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // slowReads answers reads of forgotten contexts only when it is released.
 type slowReads struct {
-	bloom.Store
+	contract.Store
 	began, release chan struct{}
 }
 

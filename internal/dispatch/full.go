@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // countFor is how long a count of the queue is used. This server adds the tasks that
@@ -20,8 +22,8 @@ const maxDepths = 4096
 // fullness decides whether the queue has room. For each actor it counts at most once
 // in countFor: a count for every task would cost as much as the task. It is safe for concurrent use.
 type fullness struct {
-	store   bloom.Store
-	clock   bloom.Clock
+	store   contract.Store
+	clock   timing.Clock
 	all     int64 // limit of queued tasks; 0: none
 	byActor int64 // limit of one actor's; 0: none
 

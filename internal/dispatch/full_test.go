@@ -8,12 +8,13 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // unheard creates tasks for callers that leave before they get a response.
-type unheard struct{ bloom.Store }
+type unheard struct{ contract.Store }
 
-func (u unheard) CreateTask(ctx context.Context, n bloom.NewTask) (bloom.Task, bool, error) {
+func (u unheard) CreateTask(ctx context.Context, n contract.NewTask) (bloom.Task, bool, error) {
 	task, replayed, err := u.Store.CreateTask(ctx, n)
 	if err == nil {
 		err = context.Canceled

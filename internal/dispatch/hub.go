@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // hub offers queued tasks to long polls. It works on hints: a poll that is notified claims from the
@@ -16,7 +18,7 @@ import (
 // all have tried, the offer is repeated once, after the grace period in which the task is reserved
 // for the worker of its context.
 type hub struct {
-	clock bloom.Clock
+	clock timing.Clock
 
 	mu     sync.Mutex
 	polls  []*poll           // longest waiting first
@@ -66,13 +68,13 @@ const (
 	maxTries = 32
 )
 
-func newHub(clock bloom.Clock) *hub {
+func newHub(clock timing.Clock) *hub {
 	return &hub{clock: clock, offers: map[string]*offer{}, orders: map[string]orders{}}
 }
 
 // join adds a poll. It ends an older one of the same process: its caller is gone, or would get what
 // the newer poll asks for.
-func (h *hub) join(r bloom.ClaimRequest) *poll {
+func (h *hub) join(r contract.ClaimRequest) *poll {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, old := range h.polls {
@@ -214,7 +216,7 @@ func (h *hub) deliver(o *offer) {
 		notify(to.signal)
 	case !o.repeated:
 		o.repeated = true
-		h.later(o, bloom.StickyGrace+10*time.Millisecond)
+		h.later(o, contract.StickyGrace+10*time.Millisecond)
 	default:
 		delete(h.offers, o.taskID)
 	}

@@ -6,7 +6,9 @@ import (
 	"errors"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/input"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // Release returns an unfinished task to the queue.
@@ -14,12 +16,12 @@ func (s *Service) Release(ctx context.Context, taskID string, r bloom.ReleaseSpe
 	if !input.IsID(r.LeaseID) {
 		return bloom.Task{}, bloom.ErrLeaseLost
 	}
-	if bloom.CallerOf(ctx).Role == bloom.RoleWorker {
+	if audit.CallerOf(ctx).Role == bloom.RoleWorker {
 		if err := s.take(ctx, releaseQuota, taskID, 1, taskID, r.LeaseID); err != nil {
 			return bloom.Task{}, err
 		}
 	}
-	r.Reason = bloom.CleanText(r.Reason)
+	r.Reason = storable.Text(r.Reason)
 	return s.store.Release(ctx, taskID, r, actor)
 }
 
@@ -31,14 +33,14 @@ func (s *Service) refusedStale(ctx context.Context, taskID, leaseID, actor strin
 		return
 	}
 	lease, _ := s.leaseOf(ctx, taskID, leaseID) // who had it, if anybody
-	if s.staleOne.Allow(bloom.CallerOf(ctx).KeyID+" "+lease.WorkerID).Wait > 0 || s.staleAll.Allow("").Wait > 0 {
+	if s.staleOne.Allow(audit.CallerOf(ctx).KeyID+" "+lease.WorkerID).Wait > 0 || s.staleAll.Allow("").Wait > 0 {
 		return
 	}
 	actor = cmp.Or(actor, lease.WorkerID)
 	err := s.store.AppendAudit(context.WithoutCancel(ctx), bloom.Audit{
-		Action: bloom.ActionLeaseLost, EntityType: bloom.EntityTask, EntityID: taskID, Actor: actor,
+		Action: audit.ActionLeaseLost, EntityType: audit.EntityTask, EntityID: taskID, Actor: actor,
 		Detail: "A completion under a lease that is no longer current was refused",
-		Data:   bloom.MustJSON(map[string]string{"lease_id": leaseID}),
+		Data:   storable.MustJSON(map[string]string{"lease_id": leaseID}),
 	})
 	if err != nil {
 		s.log.WarnContext(ctx, "auditing a refused completion failed", "task_id", taskID, "error", err)

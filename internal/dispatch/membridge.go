@@ -7,6 +7,9 @@ import (
 	"strconv"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // Connection is the result of a test of the connection to the control plane.
@@ -29,10 +32,10 @@ func (s *Service) TestConnection(ctx context.Context, actor string, audited bool
 	}
 	s.configuring.Lock() // or the settings could show an earlier test
 	defer s.configuring.Unlock()
-	ms := bloom.Millis(s.clock.Now())
+	ms := timing.Millis(s.clock.Now())
 	err := s.store.PutSettings(ctx, map[string]string{settingLastTest: strconv.FormatInt(ms, 10)}, bloom.Audit{
-		Action: bloom.ActionConnectionTest, EntityType: bloom.EntityConfig, EntityID: "membridge", Actor: actor,
-		Detail: detail, Data: bloom.MustJSON(map[string]bool{"connected": found.Connected}),
+		Action: audit.ActionConnectionTest, EntityType: audit.EntityConfig, EntityID: "membridge", Actor: actor,
+		Detail: detail, Data: storable.MustJSON(map[string]bool{"connected": found.Connected}),
 	})
 	if err != nil {
 		return Connection{}, err

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/problems"
 )
 
@@ -49,7 +50,7 @@ type quotas struct {
 // take counts n for the caller's key if it is bound to a worker, else for the item, which is a lease
 // or a task. It reads whose the lease is only if that is too much.
 func (s *Service) take(ctx context.Context, q quota, item string, n int64, taskID, leaseID string) error {
-	c := bloom.CallerOf(ctx)
+	c := audit.CallerOf(ctx)
 	who, whose := item, "this lease or task"
 	if c.Worker != "" {
 		who, whose = c.KeyID, "this key"

@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // runLog is a stream's position in the archived events of its task's runs. The zero value has read
@@ -81,7 +82,7 @@ func (st *Stream) logged(ctx context.Context) (events []bloom.Event, err error) 
 			return nil, err
 		}
 	}
-	for size := 0; len(events) < eventPage && size < bloom.MaxEventPageBytes; {
+	for size := 0; len(events) < eventPage && size < contract.MaxEventPageBytes; {
 		var e bloom.Event
 		if err := l.lines.Decode(&e); err != nil {
 			defer l.close()

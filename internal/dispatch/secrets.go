@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 )
 
 // SettingsStore is the part of a store that keeps settings.
@@ -49,7 +50,7 @@ func RotateSecrets(ctx context.Context, store SettingsStore, ring KeyRing, keepO
 	}
 	// An absent secret is compared, too: a first one may be saved meanwhile.
 	err = store.ReplaceSettings(ctx, map[string]string{name: saved[name]}, sealed, bloom.Audit{
-		Action: bloom.ActionSecretsRotated, EntityType: bloom.EntityConfig, EntityID: "secrets", Actor: actor,
+		Action: audit.ActionSecretsRotated, EntityType: audit.EntityConfig, EntityID: "secrets", Actor: actor,
 		Detail: fmt.Sprintf("%d secrets are sealed under a new key", len(sealed)),
 	})
 	switch {

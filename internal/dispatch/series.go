@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // defaultSeries is the length of a time series without a beginning.
@@ -13,9 +15,9 @@ const defaultSeries = 24 * time.Hour
 // Series returns the time series between two times in Unix milliseconds, in steps of
 // stepSec seconds. A from of 0 means one day before to, and a to of 0 means now. A
 // stepSec of 0, or one that is too fine, becomes the finest step of the whole range:
-// minutes become hours after bloom.SeriesMinutes.
+// minutes become hours after contract.SeriesMinutes.
 func (s *Service) Series(ctx context.Context, from, to, stepSec int64) (bloom.Series, error) {
-	now := bloom.Millis(s.clock.Now())
+	now := timing.Millis(s.clock.Now())
 	if to == 0 {
 		to = now
 	}
@@ -28,7 +30,7 @@ func (s *Service) Series(ctx context.Context, from, to, stepSec int64) (bloom.Se
 	switch n := (out.To - out.From) / out.Step; {
 	case to <= from:
 		details = []bloom.FieldError{{Field: "to", Message: "must be after from"}}
-	case n > bloom.MaxSeriesPoints:
+	case n > contract.MaxSeriesPoints:
 		details = []bloom.FieldError{{Field: "step", Message: "is too small: there would be more than 2500 points"}}
 	}
 	if details != nil {
@@ -47,7 +49,7 @@ func (s *Service) Series(ctx context.Context, from, to, stepSec int64) (bloom.Se
 func seriesStep(now, from, to, asked int64) int64 {
 	minute, hour := time.Minute.Milliseconds(), time.Hour.Milliseconds()
 	least := minute
-	if from < now-bloom.SeriesMinutes.Milliseconds() {
+	if from < now-contract.SeriesMinutes.Milliseconds() {
 		least = hour
 	}
 	switch {

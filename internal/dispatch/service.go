@@ -17,9 +17,12 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob"
 	"github.com/bloom-runtime/bloom/internal/content"
 	"github.com/bloom-runtime/bloom/internal/guard"
 	"github.com/bloom-runtime/bloom/internal/problems"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 	"github.com/bloom-runtime/bloom/internal/transcripts"
 )
 
@@ -56,20 +59,20 @@ type Sealer interface {
 
 // Config configures a Service. Store, Blobs and Seal are required.
 type Config struct {
-	Store bloom.Store
-	Blobs bloom.Blobs
+	Store contract.Store
+	Blobs blob.Blobs
 	Seal  Sealer
 	// Membridge is the control plane; nil: there is none.
 	Membridge Membridge
-	// Clock is bloom.SystemClock when nil; Logger discards when nil.
-	Clock  bloom.Clock
+	// Clock is timing.System when nil; Logger discards when nil.
+	Clock  timing.Clock
 	Logger *slog.Logger
 	// MembridgeURL and MembridgeAdminKey come from the environment; saved settings take
 	// precedence.
 	MembridgeURL      string
 	MembridgeAdminKey string
 	// Objects is the object storage in which Blobs stores all content, not only content
-	// longer than bloom.InlineContentLimit. Nil: there is none.
+	// longer than contract.InlineContentLimit. Nil: there is none.
 	Objects content.Objects
 	// BlobState returns the state of Blobs if there are no Objects; nil: always healthy.
 	BlobState func() bloom.BlobState
@@ -109,12 +112,12 @@ type Service struct {
 	Content     *content.Store
 	Transcripts *transcripts.Store
 
-	store     bloom.Store
+	store     contract.Store
 	maxFile   int64
 	most      int64 // MaxWorkers
 	seal      Sealer
 	membridge Membridge
-	clock     bloom.Clock
+	clock     timing.Clock
 	log       *slog.Logger
 	poll      time.Duration
 	env       membridgeSettings
@@ -143,7 +146,7 @@ func New(ctx context.Context, c Config) (*Service, error) {
 		return nil, errors.New("dispatch: Store, Blobs and Seal are required")
 	}
 	if c.Clock == nil {
-		c.Clock = bloom.SystemClock{}
+		c.Clock = timing.System{}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

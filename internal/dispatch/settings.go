@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // Names of the settings that the runtime keeps in the store.
@@ -153,9 +155,9 @@ func (s *Service) Configure(ctx context.Context, address, adminKey, actor string
 	}
 	was := map[string]string{settingMembridgeKey: saved[settingMembridgeKey]}
 	err = s.store.ReplaceSettings(ctx, was, map[string]string{settingMembridgeURL: address, settingMembridgeKey: sealed}, bloom.Audit{
-		Action: bloom.ActionConfigUpdated, EntityType: bloom.EntityConfig, EntityID: "membridge", Actor: actor,
+		Action: audit.ActionConfigUpdated, EntityType: audit.EntityConfig, EntityID: "membridge", Actor: actor,
 		Detail: "Membridge is at " + address,
-		Data:   bloom.MustJSON(map[string]string{"membridge_server_url": address}),
+		Data:   storable.MustJSON(map[string]string{"membridge_server_url": address}),
 	})
 	if err != nil {
 		return Settings{}, err
@@ -168,7 +170,7 @@ func cleanAddress(address string) (string, error) {
 	wrong := func(message string) error {
 		return bloom.Invalid("The server address is invalid", bloom.FieldError{Field: "membridge_server_url", Message: message})
 	}
-	u, err := url.Parse(strings.TrimSpace(bloom.CleanText(address)))
+	u, err := url.Parse(strings.TrimSpace(storable.Text(address)))
 	switch {
 	case err != nil:
 		return "", wrong("must be an address like http://127.0.0.1:8000")

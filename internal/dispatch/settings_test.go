@@ -8,10 +8,11 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // hintless is a store all of whose notifications are lost.
-type hintless struct{ bloom.Store }
+type hintless struct{ contract.Store }
 
 func (hintless) Subscribe(func([]bloom.Change)) func() { return func() {} }
 

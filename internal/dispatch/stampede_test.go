@@ -15,6 +15,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/blob/local"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
@@ -22,11 +23,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // counting is a real store that counts claims.
 type counting struct {
-	bloom.Store
+	contract.Store
 	claims atomic.Int64
 }
 
-func (c *counting) Claim(ctx context.Context, r bloom.ClaimRequest) (bloom.ClaimResult, error) {
+func (c *counting) Claim(ctx context.Context, r contract.ClaimRequest) (bloom.ClaimResult, error) {
 	c.claims.Add(1)
 	return c.Store.Claim(ctx, r)
 }
@@ -75,7 +76,7 @@ func TestOneTaskDoesNotWakeEverybody(t *testing.T) {
 			t.Fatal(err)
 		}
 		go func() {
-			res, err := service.Claim(context.Background(), bloom.ClaimRequest{WorkerID: name, InstanceID: "i", Max: 1}, time.Minute)
+			res, err := service.Claim(context.Background(), contract.ClaimRequest{WorkerID: name, InstanceID: "i", Max: 1}, time.Minute)
 			if err != nil {
 				t.Error(err)
 			}
@@ -119,7 +120,7 @@ func TestATaskThatNobodyMayTakeWakesFew(t *testing.T) {
 			t.Fatal(err)
 		}
 		go func() {
-			res, _ := service.Claim(context.Background(), bloom.ClaimRequest{WorkerID: name, InstanceID: "i", Max: 1}, time.Minute)
+			res, _ := service.Claim(context.Background(), contract.ClaimRequest{WorkerID: name, InstanceID: "i", Max: 1}, time.Minute)
 			got <- res
 		}()
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/input"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // Submission is a task to create.
@@ -37,7 +38,7 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (task bloom.Task, 
 	if err != nil {
 		return bloom.Task{}, false, bloom.Internal(err)
 	}
-	t := bloom.NewTask{ID: id.String(), Spec: spec, BodyHash: specHash(spec), Actor: sub.Actor, RequestID: sub.RequestID}
+	t := contract.NewTask{ID: id.String(), Spec: spec, BodyHash: specHash(spec), Actor: sub.Actor, RequestID: sub.RequestID}
 	if spec.IdempotencyKey != "" {
 		t.IdempotencyScope = cmp.Or(sub.Scope, sub.Actor)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // Limiter limits the rate of events per caller. Its memory is bounded: it drops callers whose
@@ -16,7 +16,7 @@ import (
 // that many forged addresses do not raise the limit. It is safe for concurrent use; a nil Limiter
 // allows everything.
 type Limiter struct {
-	clock  bloom.Clock
+	clock  timing.Clock
 	window time.Duration
 	every  time.Duration
 	burst  int
@@ -42,9 +42,9 @@ const LimitWindow = time.Minute
 
 // NewLimiter allows each caller n events per LimitWindow, all at once if necessary. It returns nil
 // when n is 0 or less.
-func NewLimiter(clock bloom.Clock, n int) *Limiter { return newLimiter(clock, n, LimitWindow) }
+func NewLimiter(clock timing.Clock, n int) *Limiter { return newLimiter(clock, n, LimitWindow) }
 
-func newLimiter(clock bloom.Clock, n int, window time.Duration) *Limiter {
+func newLimiter(clock timing.Clock, n int, window time.Duration) *Limiter {
 	if n <= 0 {
 		return nil
 	}

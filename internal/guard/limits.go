@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // Limit is one rate limit, under its name in RateLimit-Policy and in metrics. Without a Limiter it
@@ -21,7 +21,7 @@ type Limit struct {
 
 // Limits are the rate limits of a server. They are safe for concurrent use.
 type Limits struct {
-	clock   bloom.Clock
+	clock   timing.Clock
 	log     *slog.Logger
 	refused func(limit string) // for metrics; nil for none
 
@@ -32,7 +32,7 @@ type Limits struct {
 
 // NewLimits returns an empty set of limits. refused, if not nil, is called with the limit's name
 // for every request that one refuses.
-func NewLimits(clock bloom.Clock, log *slog.Logger, refused func(limit string)) *Limits {
+func NewLimits(clock timing.Clock, log *slog.Logger, refused func(limit string)) *Limits {
 	return &Limits{clock: clock, log: log, refused: refused}
 }
 

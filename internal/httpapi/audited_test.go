@@ -12,10 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/blob"
 	"github.com/bloom-runtime/bloom/internal/content"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // change is one request that changes something, with a key that the audit must name.
@@ -161,7 +164,7 @@ func TestEveryChangeIsAuditedWithItsKeyAndAddress(t *testing.T) {
 					role = narrow
 				}
 			}
-			k, err := auth.CreateKey(t.Context(), r.store, bloom.KeySpec{Name: "of ann", Role: role}, "test", bloom.Millis(r.clock.Now()), true)
+			k, err := auth.CreateKey(t.Context(), r.store, bloom.KeySpec{Name: "of ann", Role: role}, "test", timing.Millis(r.clock.Now()), true)
 			must(t, err)
 			s.do(r, k.Key)
 			r.wantAudited(s.actions, k)
@@ -189,7 +192,7 @@ func (r *fixture) wantAudited(actions []string, k bloom.CreatedKey) {
 		actor := k.Name
 		if k.Role == auth.RoleWorker { // many workers may share a key: then the audit names the worker
 			actor = "w1"
-			if action == bloom.ActionWorkerRegistered {
+			if action == audit.ActionWorkerRegistered {
 				actor = "w2"
 			}
 		}
@@ -207,7 +210,7 @@ func (moves) Move(context.Context, bool, func(bloom.MoveReport)) (bloom.MoveRepo
 }
 
 // inFolder is object storage in a folder.
-type inFolder struct{ bloom.Blobs }
+type inFolder struct{ blob.Blobs }
 
 func (inFolder) State() bloom.BlobState { return bloom.BlobState{Connected: true} }
 func (inFolder) Placed(string) bool     { return true }
@@ -233,7 +236,7 @@ func TestTheAuditNamesTheWorkerWithoutAKey(t *testing.T) {
 	for _, a := range all {
 		actors[a.Action] = a.Actor
 	}
-	for action, want := range map[string]string{bloom.ActionWorkerRegistered: "w1", bloom.ActionTaskCreated: "local", bloom.ActionTaskCompleted: "w1"} {
+	for action, want := range map[string]string{audit.ActionWorkerRegistered: "w1", audit.ActionTaskCreated: "local", audit.ActionTaskCompleted: "w1"} {
 		if actors[action] != want {
 			t.Errorf("%s by %q, want %q", action, actors[action], want)
 		}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // readCounter counts the reads of keys and sessions.
@@ -18,12 +20,12 @@ type readCounter struct {
 	keys, sessions atomic.Int64
 }
 
-func (s *readCounter) Key(ctx context.Context, id string) (bloom.StoredKey, error) {
+func (s *readCounter) Key(ctx context.Context, id string) (contract.StoredKey, error) {
 	s.keys.Add(1)
 	return s.Store.Key(ctx, id)
 }
 
-func (s *readCounter) Session(ctx context.Context, id string) (bloom.StoredSession, error) {
+func (s *readCounter) Session(ctx context.Context, id string) (contract.StoredSession, error) {
 	s.sessions.Add(1)
 	return s.Store.Session(ctx, id)
 }
@@ -34,7 +36,7 @@ type stoppedClock time.Time
 func (c stoppedClock) Now() time.Time { return time.Time(c) }
 
 // counted returns an authenticator with the fixture's keys and sessions whose reads are counted.
-func (r *fixture) counted(clock bloom.Clock) (*auth.Authenticator, *readCounter) {
+func (r *fixture) counted(clock timing.Clock) (*auth.Authenticator, *readCounter) {
 	r.t.Helper()
 	a, err := auth.New(auth.Config{AdminKey: adminKey, LoopbackOnly: true})
 	must(r.t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // policies repeats the decision for every route: a new route without a line here fails, and so does
@@ -125,7 +126,7 @@ func (r *fixture) everyCaller() map[string]string {
 // stored creates a key in the store, without a request.
 func (r *fixture) stored(role auth.Role) string {
 	r.t.Helper()
-	k, err := auth.CreateKey(r.t.Context(), r.store, bloom.KeySpec{Name: string(role), Role: role}, "test", bloom.Millis(time.Now()), true)
+	k, err := auth.CreateKey(r.t.Context(), r.store, bloom.KeySpec{Name: string(role), Role: role}, "test", timing.Millis(time.Now()), true)
 	must(r.t, err)
 	return k.Key
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 func TestBulkAnswersForEachTask(t *testing.T) {
@@ -15,7 +16,7 @@ func TestBulkAnswersForEachTask(t *testing.T) {
 	bulk := func(op string, ids ...string) []bloom.TaskOutcome {
 		t.Helper()
 		var out bloom.TaskOutcomes
-		r.call(200, &out, "POST", "/llm-tasks/"+op, string(bloom.MustJSON(bloom.TaskIDs{IDs: ids})))
+		r.call(200, &out, "POST", "/llm-tasks/"+op, string(storable.MustJSON(bloom.TaskIDs{IDs: ids})))
 		return out.Results
 	}
 	want := func(got, want bloom.TaskOutcome) {
@@ -56,7 +57,7 @@ func TestBulkAnswersForEachTask(t *testing.T) {
 		t.Errorf("the requeued task is %s", now.Status)
 	}
 	r.fails(400, "invalid_request", "POST", "/llm-tasks/cancel", `{"ids":[]}`)
-	r.fails(400, "invalid_request", "POST", "/llm-tasks/requeue", string(bloom.MustJSON(bloom.TaskIDs{IDs: make([]string, 1001)})))
+	r.fails(400, "invalid_request", "POST", "/llm-tasks/requeue", string(storable.MustJSON(bloom.TaskIDs{IDs: make([]string, 1001)})))
 }
 
 func TestBulkChangesAllThatMatch(t *testing.T) {
@@ -65,7 +66,7 @@ func TestBulkChangesAllThatMatch(t *testing.T) {
 	matching := func(op string, m bloom.TasksMatching) bloom.TasksMatched {
 		t.Helper()
 		var out bloom.TasksMatched
-		r.call(200, &out, "POST", "/llm-tasks/"+op+"-matching", string(bloom.MustJSON(m)))
+		r.call(200, &out, "POST", "/llm-tasks/"+op+"-matching", string(storable.MustJSON(m)))
 		return out
 	}
 	want := func(what string, got, want bloom.TasksMatched) {
@@ -128,7 +129,7 @@ func TestBulkGoesOnFromBatchToBatch(t *testing.T) {
 	m, sum := bloom.TasksMatching{Status: bloom.TaskQueued}, bloom.TasksMatched{}
 	for batches := 1; ; batches++ {
 		var out bloom.TasksMatched
-		r.call(200, &out, "POST", "/llm-tasks/cancel-matching", string(bloom.MustJSON(m)))
+		r.call(200, &out, "POST", "/llm-tasks/cancel-matching", string(storable.MustJSON(m)))
 		if out.Matched > bloom.MaxBulkTasks {
 			t.Fatalf("%d at once", out.Matched)
 		}

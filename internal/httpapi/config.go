@@ -5,17 +5,18 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/guard"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // Config configures a Server. Service, Store and Auth are required.
 type Config struct {
 	Service *dispatch.Service
 	// Store is the one of Service, for requests that are one operation of it.
-	Store bloom.Store
+	Store contract.Store
 	Auth  *auth.Authenticator
 	// Origin refuses requests of pages of other origins; nil: of all but the server's own.
 	Origin *auth.Origin
@@ -38,7 +39,7 @@ type Config struct {
 	Proxies guard.Proxies
 	// Logger gets one line per request and every internal error; nil discards.
 	Logger *slog.Logger
-	Clock  bloom.Clock // bloom.SystemClock when nil
+	Clock  timing.Clock // timing.System when nil
 	// BodyBudget limits the memory of all large request bodies together, in bytes, that of all
 	// large responses, and twice that of small bodies. Large ones count twice, raw and decoded. A
 	// key may use a third of each. 0: DefaultBodyBudget.

@@ -14,6 +14,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 type contentQuery struct {
@@ -29,7 +31,7 @@ func (s *Server) artifactContent(ctx context.Context, c *call, in *contentQuery)
 	if err := s.countStream(c); err != nil {
 		return nil, err
 	}
-	if err := s.reserve(ctx, c, bloom.InlineContentLimit); err != nil {
+	if err := s.reserve(ctx, c, contract.InlineContentLimit); err != nil {
 		return nil, err
 	}
 	a, err := s.store.Artifact(ctx, in.ID)
@@ -196,7 +198,7 @@ func (s *Server) contentLines(ctx context.Context, c *call, work func(context.Co
 			if out == nil {
 				out = s.openStream(c.w, true)
 			}
-			_, _ = out.w.Write(append(bloom.MustJSON(l), '\n')) // if the caller is gone, ctx ends
+			_, _ = out.w.Write(append(storable.MustJSON(l), '\n')) // if the caller is gone, ctx ends
 			_ = out.flush()
 		}
 		err := work(ctx, line)

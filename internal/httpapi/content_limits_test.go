@@ -8,11 +8,12 @@ import (
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // heldArtifacts is a store that holds each read of an artifact until the request ends.
 type heldArtifacts struct {
-	bloom.Store
+	contract.Store
 	reads chan struct{}
 }
 

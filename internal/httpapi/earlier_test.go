@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 )
 
 // These tests cover what clients of the earlier Node implementation send and expect.
@@ -129,14 +130,14 @@ func TestTheAuditNamesWhoAndTheLease(t *testing.T) {
 	var entries []bloom.Audit
 	r.call(200, &entries, "GET", "/audit", "")
 	want := map[string]string{
-		bloom.ActionTaskCreated: "admin", bloom.ActionTaskLeased: "victim", bloom.ActionTaskCompleted: "victim",
-		bloom.ActionTaskReleased: "victim", bloom.ActionWorkerRegistered: "victim",
+		audit.ActionTaskCreated: "admin", audit.ActionTaskLeased: "victim", audit.ActionTaskCompleted: "victim",
+		audit.ActionTaskReleased: "victim", audit.ActionWorkerRegistered: "victim",
 	}
 	for _, e := range entries {
 		if who, there := want[e.Action]; there && e.Actor != who {
 			t.Errorf("%s by %q, want %q", e.Action, e.Actor, who)
 		}
-		if e.Action == bloom.ActionTaskLeased && e.EntityID == task.ID && !strings.Contains(string(e.Data), lease.ID) {
+		if e.Action == audit.ActionTaskLeased && e.EntityID == task.ID && !strings.Contains(string(e.Data), lease.ID) {
 			t.Errorf("a lease's entry does not name it: %s", e.Data)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
 )
 
 func TestFiltersAreSavedForEverybody(t *testing.T) {
@@ -37,18 +39,18 @@ func TestFiltersAreSavedForEverybody(t *testing.T) {
 	r.fails(404, "not_found", "GET", at, "")
 	var entries []bloom.Audit
 	r.call(200, &entries, "GET", "/audit?entity_id=%D0%BC%D0%BE%D1%97%20%2F%20dead", "")
-	if len(entries) != 3 || entries[0].Action != bloom.ActionFilterRemoved || entries[2].Actor == "" {
+	if len(entries) != 3 || entries[0].Action != audit.ActionFilterRemoved || entries[2].Actor == "" {
 		t.Errorf("audited %+v", entries)
 	}
 	for name, body := range map[string]string{"x": `{"status":"none"}`, strings.Repeat("n", 65): `{}`, "%20x": `{}`, "y": `{"q":"` + strings.Repeat("x", 513) + `"}`, "z": `[]`} {
 		r.fails(400, "invalid_request", "PUT", "/filters/"+name, body)
 	}
-	for i := range bloom.MaxFilters - 1 {
+	for i := range dispatch.MaxFilters - 1 {
 		r.call(200, nil, "PUT", fmt.Sprintf("/filters/f%d", i), `{}`)
 	}
 	r.fails(409, "conflict", "PUT", "/filters/more", `{}`)
 	r.call(200, nil, "PUT", "/filters/f0", `{"q":"x"}`)
-	if settings, err := r.store.Settings(t.Context()); err != nil || len(settings) != bloom.MaxFilters {
+	if settings, err := r.store.Settings(t.Context()); err != nil || len(settings) != dispatch.MaxFilters {
 		t.Errorf("%d settings, %v", len(settings), err)
 	}
 }

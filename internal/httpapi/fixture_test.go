@@ -22,6 +22,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/blob/local"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
+	"github.com/bloom-runtime/bloom/internal/storable"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
@@ -204,7 +205,7 @@ func (r *fixture) worker(name string, slots int, labels ...string) bloom.Worker 
 	r.t.Helper()
 	spec := bloom.WorkerSpec{Name: name, Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: slots, Labels: labels}}
 	var w bloom.Worker
-	r.call(http.StatusCreated, &w, "POST", "/workers", string(bloom.MustJSON(spec)))
+	r.call(http.StatusCreated, &w, "POST", "/workers", string(storable.MustJSON(spec)))
 	return w
 }
 

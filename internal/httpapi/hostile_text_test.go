@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
@@ -36,7 +36,7 @@ func TestHostileTextIsAnsweredAlike(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { _ = pg.Close() })
 	urls := [2]string{}
-	for i, store := range []bloom.Store{lite, pg} {
+	for i, store := range []contract.Store{lite, pg} {
 		urls[i] = serve(t, store).BaseURL()
 	}
 	id := regexp.MustCompile(`"request_id":"[^"]*"`)

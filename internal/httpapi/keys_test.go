@@ -15,6 +15,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // madeKey is blm_ID_SECRET; the secret is 52 characters of 5 bits, so 256 bits.
@@ -112,8 +114,8 @@ func TestObjectsAreNamedByTheServerAlone(t *testing.T) {
 	for _, path := range []string{"CON", "nul.txt", "aux/COM1", ".put-evil", "-rf", "x;reboot", "$(reboot)", "sub/ünï code.txt"} {
 		r.call(200, nil, "PUT", at(path), "x", "Content-Type", "application/octet-stream")
 	}
-	large := strings.Repeat("o", bloom.InlineContentLimit+1)
-	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/complete", string(bloom.MustJSON(bloom.Completion{LeaseID: lease, Status: "success", Output: &large})))
+	large := strings.Repeat("o", contract.InlineContentLimit+1)
+	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/complete", string(storable.MustJSON(bloom.Completion{LeaseID: lease, Status: "success", Output: &large})))
 	ours := regexp.MustCompile(`^\d{8}/artifacts/` + task.ID + `/[0-9a-f-]+$`)
 	found := 0
 	must(t, filepath.WalkDir(filepath.Join(r.dir, "artifacts"), func(path string, d fs.DirEntry, err error) error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/jsonnum"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // ignoredFields lists, by operation, the beginnings of the unknown fields that are
@@ -35,7 +36,7 @@ func (c *call) knownFields(body []byte, v any) error {
 }
 
 func unknown(what, name string, known []string) error {
-	name = bloom.CleanText(name)
+	name = storable.Text(name)
 	if len(name) > maxFieldShown {
 		name = strings.ToValidUTF8(name[:maxFieldShown], "") + "…"
 	}

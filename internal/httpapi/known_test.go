@@ -8,6 +8,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // TestEveryChangingRequestRefusesWhatItDoesNotKnow sends each of them a query parameter and, if it
@@ -59,7 +60,7 @@ func TestEveryChangingRequestRefusesWhatItDoesNotKnow(t *testing.T) {
 			must(t, json.Unmarshal(op.Body.Content["application/json"].Example, &example))
 			each(example, "", func(name string) {
 				if name != "metrics.no_such" && name != "capabilities.no_such" {
-					refused(method, path, string(bloom.MustJSON(example)), name)
+					refused(method, path, string(storable.MustJSON(example)), name)
 				}
 			})
 		case op.Body == nil && (method == http.MethodPost || method == http.MethodDelete):

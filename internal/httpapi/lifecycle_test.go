@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 func TestATaskFromPostToResult(t *testing.T) {
@@ -139,12 +141,12 @@ func TestReleaseRefundsAndCancelStops(t *testing.T) {
 		t.Fatalf("released as %+v", back)
 	}
 	// The audit entry of a release shows until when the task is delayed.
-	delayed, later := r.task(""), bloom.Millis(time.Now().Add(time.Hour))
+	delayed, later := r.task(""), timing.Millis(time.Now().Add(time.Hour))
 	held := r.lease(delayed.ID)
 	r.call(200, nil, "POST", "/llm-tasks/"+delayed.ID+"/release", fmt.Sprintf(`{"lease_id":%q,"reason":"limited","not_before":%d}`, held.Lease.ID, later))
 	for id, want := range map[string]int64{task.ID: 0, delayed.ID: later} {
 		var entries []bloom.Audit
-		var state bloom.AuditState
+		var state audit.TaskState
 		r.call(200, &entries, "GET", "/audit?action=task_released&entity_id="+id, "")
 		if len(entries) != 1 || json.Unmarshal(entries[0].Data, &state) != nil || state.RunAt != want {
 			t.Errorf("the release is audited as %+v, want run_at %d", entries, want)

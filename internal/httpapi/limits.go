@@ -9,6 +9,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/guard"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // Limits are requests per minute; 0: no limit. Each server counts on its own, so n
@@ -165,7 +166,7 @@ type probe struct {
 
 const probeFor = 100 * time.Millisecond
 
-func (p *probe) check(clock bloom.Clock, ready func() error) error {
+func (p *probe) check(clock timing.Clock, ready func() error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.at.IsZero() || clock.Now().Sub(p.at) >= probeFor {

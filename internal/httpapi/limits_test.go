@@ -16,6 +16,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/guard"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // withLimits sets limits. Their clock stands still: on a slow machine nothing is allowed anew before
@@ -168,7 +169,7 @@ func TestTheOpenStreamsOfAKeyAreBounded(t *testing.T) {
 }
 
 // brokenTasks is a store in which reading a task panics.
-type brokenTasks struct{ bloom.Store }
+type brokenTasks struct{ contract.Store }
 
 func (brokenTasks) Task(context.Context, string) (bloom.Task, error) { panic("broken") }
 

@@ -11,15 +11,16 @@ import (
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // cutStore is a database whose connection breaks at every commit of a completion.
 type cutStore struct {
-	bloom.Store
+	contract.Store
 	cut *atomic.Bool
 }
 
-func (s cutStore) Complete(ctx context.Context, r bloom.CompleteRequest) (bloom.Completed, error) {
+func (s cutStore) Complete(ctx context.Context, r contract.CompleteRequest) (bloom.Completed, error) {
 	if s.cut.Load() {
 		return bloom.Completed{}, errors.New("connection reset")
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // leaseInBody are the routes with a lease in their body, and their other fields.
@@ -147,7 +148,7 @@ func TestACompletionNamesNothingButWhatWasUploadedUnderItsLease(t *testing.T) {
 		} else {
 			c.Transcript = &bloom.TranscriptUpdate{SessionID: "s", Size: 4, SHA256: "sum", Parts: []bloom.TranscriptPart{p}}
 		}
-		return string(bloom.MustJSON(c))
+		return string(storable.MustJSON(c))
 	}
 	for _, p := range []bloom.TranscriptPart{
 		{URL: "s3://evil/" + key, Size: 4},

@@ -16,9 +16,11 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/blob"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 	"github.com/bloom-runtime/bloom/internal/problems"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // unreachableMembridge is a control plane that has not answered for a while.
@@ -35,11 +37,11 @@ func (unreachableMembridge) State() dispatch.MembridgeState {
 type elsewhere struct{}
 
 func (elsewhere) State() bloom.BlobState {
-	return bloom.BlobState{Kind: bloom.BlobsS3, Connected: true, Can: bloom.BlobAbilities}
+	return bloom.BlobState{Kind: bloom.BlobsS3, Connected: true, Can: blob.Abilities}
 }
 func (elsewhere) Placed(string) bool { return false }
 func (elsewhere) PutFile(context.Context, string, io.Reader, int64, string) (string, error) {
-	return "", bloom.ErrBlobsUnavailable
+	return "", blob.ErrUnavailable
 }
 func (elsewhere) Link(context.Context, string, time.Duration, string, string) (string, error) {
 	return "", nil
@@ -74,92 +76,92 @@ func blobs(kind string) func(*dispatch.Config) {
 func (r *fixture) later() { r.clock.by.Add(int64(2 * time.Minute)) }
 
 var scenes = map[string]scene{
-	bloom.ProblemStorage:     {provoke: func(r *fixture) { must(r.t, r.store.Close()) }},
-	bloom.ProblemWrites:      {set: machine(problems.Machine{WritesFail: "The disk that holds the database is full"})},
-	bloom.ProblemDisk:        {set: machine(problems.Machine{DiskLow: true, FreeBytes: 1 << 30})},
-	bloom.ProblemCertificate: {set: machine(problems.Machine{CertExpires: time.Now().Add(time.Hour).UnixMilli(), Domain: "bloom.test"})},
-	bloom.ProblemNoWorkers:   {provoke: func(r *fixture) { r.task("") }},
-	bloom.ProblemAllOffline:  {provoke: func(r *fixture) { r.offline("w1") }},
-	bloom.ProblemOffline: {provoke: func(r *fixture) {
+	problems.CodeStorage:     {provoke: func(r *fixture) { must(r.t, r.store.Close()) }},
+	problems.CodeWrites:      {set: machine(problems.Machine{WritesFail: "The disk that holds the database is full"})},
+	problems.CodeDisk:        {set: machine(problems.Machine{DiskLow: true, FreeBytes: 1 << 30})},
+	problems.CodeCertificate: {set: machine(problems.Machine{CertExpires: time.Now().Add(time.Hour).UnixMilli(), Domain: "bloom.test"})},
+	problems.CodeNoWorkers:   {provoke: func(r *fixture) { r.task("") }},
+	problems.CodeAllOffline:  {provoke: func(r *fixture) { r.offline("w1") }},
+	problems.CodeOffline: {provoke: func(r *fixture) {
 		r.worker("w1", 1)
 		r.offline("w2")
 	}},
-	bloom.ProblemNoClaude: {provoke: func(r *fixture) {
+	problems.CodeNoClaude: {provoke: func(r *fixture) {
 		r.call(201, nil, "POST", "/workers", `{"name":"w1","status":"online","capabilities":{"claude_cli":false}}`)
 	}},
-	bloom.ProblemWorkerError: {provoke: func(r *fixture) {
+	problems.CodeWorkerError: {provoke: func(r *fixture) {
 		r.call(201, nil, "POST", "/workers", `{"name":"w1","status":"error"}`)
 	}},
-	bloom.ProblemDrained: {provoke: func(r *fixture) { r.drained("w1") }},
-	bloom.ProblemVersions: {set: machine(problems.Machine{Version: "2.0"}), provoke: func(r *fixture) {
+	problems.CodeDrained: {provoke: func(r *fixture) { r.drained("w1") }},
+	problems.CodeVersions: {set: machine(problems.Machine{Version: "2.0"}), provoke: func(r *fixture) {
 		r.call(201, nil, "POST", "/workers", `{"name":"w1","capabilities":{"claude_cli":true},"agent_version":"1.0"}`)
 	}},
-	bloom.ProblemLimited: {provoke: func(r *fixture) {
-		r.call(201, nil, "POST", "/workers", `{"name":"w1","pause":{"until":`+itoa(bloom.Millis(r.clock.Now().Add(time.Hour)))+`,"class":"rate_limited","reason":"slow down"}}`)
+	problems.CodeLimited: {provoke: func(r *fixture) {
+		r.call(201, nil, "POST", "/workers", `{"name":"w1","pause":{"until":`+itoa(timing.Millis(r.clock.Now().Add(time.Hour)))+`,"class":"rate_limited","reason":"slow down"}}`)
 	}},
-	bloom.ProblemRefused: {provoke: func(r *fixture) {
+	problems.CodeRefused: {provoke: func(r *fixture) {
 		r.worker("w1", 1)
 		r.ends("", bloom.ClassAuth)
 	}},
-	bloom.ProblemPaused: {provoke: func(r *fixture) {
-		r.call(201, nil, "POST", "/workers", `{"name":"w1","pause":{"until":`+itoa(bloom.Millis(r.clock.Now().Add(time.Hour)))+`,"class":"auth","reason":"not logged in"}}`)
+	problems.CodePaused: {provoke: func(r *fixture) {
+		r.call(201, nil, "POST", "/workers", `{"name":"w1","pause":{"until":`+itoa(timing.Millis(r.clock.Now().Add(time.Hour)))+`,"class":"auth","reason":"not logged in"}}`)
 	}},
-	bloom.ProblemFailed: {provoke: func(r *fixture) {
+	problems.CodeFailed: {provoke: func(r *fixture) {
 		r.worker("w1", 1)
 		r.ends("", bloom.ClassInvalidInput)
 	}},
-	bloom.ProblemDead: {provoke: func(r *fixture) {
+	problems.CodeDead: {provoke: func(r *fixture) {
 		r.worker("w1", 1)
 		r.lease(r.task(`,"max_attempts":1`).ID)
 		r.clock.by.Add(int64(time.Hour))
 		_, err := r.store.Reap(context.Background(), 10)
 		must(r.t, err)
 	}},
-	bloom.ProblemWaitLabels: {provoke: func(r *fixture) {
+	problems.CodeWaitLabels: {provoke: func(r *fixture) {
 		r.worker("w1", 1)
 		r.task(`,"labels":["gpu"]`)
 	}},
-	bloom.ProblemWaitDrained: {provoke: func(r *fixture) {
+	problems.CodeWaitDrained: {provoke: func(r *fixture) {
 		r.drained("w1")
 		r.task("")
 	}},
-	bloom.ProblemWaitSlots: {provoke: func(r *fixture) {
+	problems.CodeWaitSlots: {provoke: func(r *fixture) {
 		r.worker("w1", 1)
 		r.lease(r.task("").ID)
 		r.task("")
 		r.later()
 	}},
-	bloom.ProblemWaitOrder: {provoke: func(r *fixture) {
+	problems.CodeWaitOrder: {provoke: func(r *fixture) {
 		r.worker("w1", 2)
 		r.lease(r.task(`,"policy":{"ordered":true}`).ID)
 		r.task(`,"policy":{"ordered":true}`)
 		r.later()
 	}},
-	bloom.ProblemWait: {provoke: func(r *fixture) {
+	problems.CodeWait: {provoke: func(r *fixture) {
 		r.worker("w1", 1)
 		r.task("")
 		r.later()
 	}},
-	bloom.ProblemDelayed: {provoke: func(r *fixture) {
+	problems.CodeDelayed: {provoke: func(r *fixture) {
 		r.worker("w1", 1)
-		r.task(`,"run_at":` + itoa(bloom.Millis(r.clock.Now().Add(time.Hour))))
+		r.task(`,"run_at":` + itoa(timing.Millis(r.clock.Now().Add(time.Hour))))
 	}},
-	bloom.ProblemQueueFull: {set: func(dc *dispatch.Config) { dc.MaxQueued = 1 }, provoke: func(r *fixture) {
+	problems.CodeQueueFull: {set: func(dc *dispatch.Config) { dc.MaxQueued = 1 }, provoke: func(r *fixture) {
 		r.worker("w1", 1)
 		r.task("")
 	}},
-	bloom.ProblemKeysExpire: {provoke: func(r *fixture) {
-		r.call(201, nil, "POST", "/keys", `{"name":"ci","role":"client","expires_at":`+itoa(bloom.Millis(r.clock.Now().Add(time.Hour)))+`}`)
+	problems.CodeKeysExpire: {provoke: func(r *fixture) {
+		r.call(201, nil, "POST", "/keys", `{"name":"ci","role":"client","expires_at":`+itoa(timing.Millis(r.clock.Now().Add(time.Hour)))+`}`)
 	}},
-	bloom.ProblemArtifacts: {set: blobs(bloom.BlobsS3)},
-	bloom.ProblemArtifactsWait: {set: func(dc *dispatch.Config) { dc.Objects = elsewhere{} }, provoke: func(r *fixture) {
+	problems.CodeArtifacts: {set: blobs(bloom.BlobsS3)},
+	problems.CodeArtifactsWait: {set: func(dc *dispatch.Config) { dc.Objects = elsewhere{} }, provoke: func(r *fixture) {
 		r.worker("w1", 1)
 		task := r.task("")
 		r.lease(task.ID)
 		r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/complete", `{"status":"success","output":"a result"}`)
 	}},
-	bloom.ProblemQuota:     {provoke: releasesWithoutEnd},
-	bloom.ProblemMembridge: {set: func(dc *dispatch.Config) { dc.Membridge = unreachableMembridge{} }},
+	problems.CodeQuota:     {provoke: releasesWithoutEnd},
+	problems.CodeMembridge: {set: func(dc *dispatch.Config) { dc.Membridge = unreachableMembridge{} }},
 }
 
 func (r *fixture) offline(name string) {
@@ -179,7 +181,7 @@ func TestEachProblemIsFound(t *testing.T) {
 		t.Fatalf("there are scenes for %v, and codes %v", known, declared)
 	}
 	// Side effects that a scene cannot avoid.
-	with := map[string][]string{bloom.ProblemWaitDrained: {bloom.ProblemDrained}}
+	with := map[string][]string{problems.CodeWaitDrained: {problems.CodeDrained}}
 	for code, s := range scenes {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()

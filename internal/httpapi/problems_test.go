@@ -11,6 +11,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 	"github.com/bloom-runtime/bloom/internal/problems"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // problems computes the problems again: the clock moves past the cached ones.
@@ -69,9 +71,9 @@ func TestProblemsSayWhatIsWrongAndWhy(t *testing.T) {
 		t.Errorf("with tasks waiting: %+v", found["workers_drained"])
 	}
 	r.call(200, nil, "POST", "/workers/w1/drain", `{"drain":false}`)
-	r.task(`,"run_at":` + itoa(bloom.Millis(dc.Now().Add(time.Hour))))
+	r.task(`,"run_at":` + itoa(timing.Millis(dc.Now().Add(time.Hour))))
 	r.task("")
-	machine.FreeBytes, machine.DiskLow, machine.CertExpires = 1<<20, true, bloom.Millis(dc.Now().Add(50*time.Hour))
+	machine.FreeBytes, machine.DiskLow, machine.CertExpires = 1<<20, true, timing.Millis(dc.Now().Add(50*time.Hour))
 	found = wants("all at once", "certificate_expires", "disk_low", "queue_full", "tasks_delayed", "worker_versions_differ")
 	if found["disk_low"].Severity != bloom.SeverityError || found["certificate_expires"].Severity != bloom.SeverityError || found["tasks_delayed"].Severity != bloom.SeverityInfo {
 		t.Errorf("reported as %+v", found)
@@ -131,7 +133,7 @@ func TestProblemsOfCredentialsAndEndedTasks(t *testing.T) {
 func TestProblemsOfKeysAreForAdministrators(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
-	soon := bloom.Millis(r.clock.Now().Add(24 * time.Hour))
+	soon := timing.Millis(r.clock.Now().Add(24 * time.Hour))
 	r.call(201, nil, "POST", "/keys", `{"name":"ci","role":"client","expires_at":`+itoa(soon)+`}`)
 	if p := r.problems()["keys_expire"]; p.Count != 1 || !slices.Equal(p.Names, []string{"ci"}) || p.Until != soon {
 		t.Errorf("reported as %+v", p)
@@ -142,7 +144,7 @@ func TestProblemsOfKeysAreForAdministrators(t *testing.T) {
 	}
 }
 
-func itoa(n int64) string { return string(bloom.MustJSON(n)) }
+func itoa(n int64) string { return string(storable.MustJSON(n)) }
 
 func TestADelayedReleaseIsNotACredentialProblem(t *testing.T) {
 	t.Parallel()
@@ -151,7 +153,7 @@ func TestADelayedReleaseIsNotACredentialProblem(t *testing.T) {
 	task := r.task("")
 	l := r.lease(task.ID)
 	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/release",
-		`{"lease_id":"`+l.Lease.ID+`","reason":"the machine restarts","not_before":`+itoa(bloom.Millis(r.clock.Now().Add(time.Hour)))+`}`)
+		`{"lease_id":"`+l.Lease.ID+`","reason":"the machine restarts","not_before":`+itoa(timing.Millis(r.clock.Now().Add(time.Hour)))+`}`)
 	if got := codes(r.problems()); !slices.Equal(got, []string{"tasks_delayed"}) {
 		t.Errorf("found %v", got)
 	}
@@ -164,11 +166,11 @@ func TestAReleaseThatMentionsALimitIsNoRateLimit(t *testing.T) {
 	task := r.task("")
 	l := r.lease(task.ID)
 	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/release",
-		`{"lease_id":"`+l.Lease.ID+`","reason":"the disk has reached its limit","not_before":`+itoa(bloom.Millis(r.clock.Now().Add(time.Hour)))+`}`)
+		`{"lease_id":"`+l.Lease.ID+`","reason":"the disk has reached its limit","not_before":`+itoa(timing.Millis(r.clock.Now().Add(time.Hour)))+`}`)
 	var found bloom.Problems
 	r.call(200, &found, "GET", "/problems", "")
 	for _, p := range found.Problems {
-		if p.Code == bloom.ProblemLimited {
+		if p.Code == problems.CodeLimited {
 			t.Errorf("%+v", p)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/problems"
 )
 
 // A worker that leases and releases without end is stopped before it floods the audit, and people see
@@ -15,7 +16,7 @@ func TestAWorkersReleasesAreLimitedAndShown(t *testing.T) {
 	releasesWithoutEnd(r)
 	var found bloom.Problems
 	r.call(200, &found, "GET", "/problems", "")
-	if !slices.ContainsFunc(found.Problems, func(p bloom.Problem) bool { return p.Code == bloom.ProblemQuota && slices.Contains(p.Names, "w1") }) {
+	if !slices.ContainsFunc(found.Problems, func(p bloom.Problem) bool { return p.Code == problems.CodeQuota && slices.Contains(p.Names, "w1") }) {
 		t.Errorf("nothing says which worker it is: %+v", found.Problems)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 func (r *fixture) finish(output string) bloom.Completed {
@@ -18,7 +20,7 @@ func (r *fixture) finish(output string) bloom.Completed {
 	task := r.task("")
 	l := r.lease(task.ID)
 	var done bloom.Completed
-	body := bloom.MustJSON(bloom.Completion{LeaseID: l.Lease.ID, Status: "success", Output: &output})
+	body := storable.MustJSON(bloom.Completion{LeaseID: l.Lease.ID, Status: "success", Output: &output})
 	r.call(200, &done, "POST", "/llm-tasks/"+task.ID+"/complete", string(body))
 	return done
 }
@@ -38,7 +40,7 @@ func TestLargeContentIsStoredInTheBlobStore(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	r.worker("w1", 4)
-	small, large := strings.Repeat("s", bloom.InlineContentLimit), strings.Repeat("ä", bloom.InlineContentLimit)
+	small, large := strings.Repeat("s", contract.InlineContentLimit), strings.Repeat("ä", contract.InlineContentLimit)
 	if done := r.finish(small); done.Artifact.Content == nil || done.Artifact.URL != nil || r.files() != 0 {
 		t.Fatalf("small content lies at %v", done.Artifact.URL)
 	}
@@ -64,10 +66,10 @@ func TestLargeContentIsStoredInTheBlobStore(t *testing.T) {
 		t.Fatalf("artifacts of the task: %+v", list)
 	}
 	// Refused and repeated completions leave no files behind.
-	body := bloom.MustJSON(bloom.Completion{LeaseID: *done.Task.LeaseID, Status: "success", Output: &large})
+	body := storable.MustJSON(bloom.Completion{LeaseID: *done.Task.LeaseID, Status: "success", Output: &large})
 	r.call(200, nil, "POST", "/llm-tasks/"+done.Task.ID+"/complete", string(body))
 	other := large + "!"
-	body = bloom.MustJSON(bloom.Completion{LeaseID: *done.Task.LeaseID, Status: "success", Output: &other})
+	body = storable.MustJSON(bloom.Completion{LeaseID: *done.Task.LeaseID, Status: "success", Output: &other})
 	r.fails(409, "already_completed", "POST", "/llm-tasks/"+done.Task.ID+"/complete", string(body))
 	if r.files() != 1 {
 		t.Fatalf("%d files of one artifact", r.files())
@@ -78,13 +80,13 @@ func TestAlteredContentIsNeverServedWhole(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	r.worker("w1", 4)
-	done := r.finish(strings.Repeat("x", bloom.InlineContentLimit+1))
+	done := r.finish(strings.Repeat("x", contract.InlineContentLimit+1))
 	path := filepath.Join(r.dir, "artifacts", strings.TrimPrefix(*done.Artifact.URL, "file:"))
-	must(t, os.WriteFile(path, []byte(strings.Repeat("y", bloom.InlineContentLimit+1)), 0o600))
+	must(t, os.WriteFile(path, []byte(strings.Repeat("y", contract.InlineContentLimit+1)), 0o600))
 	res, err := r.client.Do(r.request("GET", "/api/runtime/artifacts/"+done.Artifact.ID+"/content", ""))
 	must(t, err)
 	defer res.Body.Close()
-	if got, err := io.ReadAll(res.Body); err == nil && len(got) > bloom.InlineContentLimit {
+	if got, err := io.ReadAll(res.Body); err == nil && len(got) > contract.InlineContentLimit {
 		t.Fatal("altered content was served as if it were whole")
 	}
 	must(t, os.Remove(path))

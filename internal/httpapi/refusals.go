@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/auth"
 )
 
@@ -29,9 +30,9 @@ func (s *Server) auditRefusal(r *http.Request, caller auth.Principal, err error)
 		actor = "anonymous"
 	}
 	f := s.failure(r.Context(), "", err)
-	ctx := bloom.WithCaller(context.WithoutCancel(r.Context()), bloom.Caller{KeyID: caller.ID, Role: caller.Role, Address: s.proxies.Client(r)})
+	ctx := audit.WithCaller(context.WithoutCancel(r.Context()), audit.Caller{KeyID: caller.ID, Role: caller.Role, Address: s.proxies.Client(r)})
 	if err := s.store.AppendAudit(ctx, bloom.Audit{
-		Action: bloom.ActionRefused, EntityType: "route", EntityID: r.Pattern, Actor: actor, Detail: f.Message, Data: nil,
+		Action: audit.ActionRefused, EntityType: "route", EntityID: r.Pattern, Actor: actor, Detail: f.Message, Data: nil,
 	}); err != nil {
 		s.log.WarnContext(ctx, "auditing a refused request failed", "error", err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/input"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 const (
@@ -224,7 +225,7 @@ func cleanID(r *http.Request) {
 	case !input.IsID(id) && (strings.HasPrefix(path, tasksPath) || strings.HasPrefix(path, artifactsPath)):
 		r.SetPathValue("id", noID)
 	default:
-		r.SetPathValue("id", bloom.CleanText(id))
+		r.SetPathValue("id", storable.Text(id))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/input"
 	"github.com/bloom-runtime/bloom/internal/search"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // bulkAtOnce is how many tasks of one request are changed concurrently, so that the
@@ -18,10 +19,10 @@ func (s *Server) bulkRoutes() {
 	for _, op := range []struct {
 		search.Bulk
 		many, all string
-		do        func(store bloom.Store, ctx context.Context, id, actor string) (bloom.Task, error)
+		do        func(store contract.Store, ctx context.Context, id, actor string) (bloom.Task, error)
 	}{
-		{search.BulkCancel, "Cancel many tasks", "Cancel all tasks that match", bloom.Store.Cancel},
-		{search.BulkRequeue, "Put many tasks back in the queue", "Put all tasks that match back in the queue", bloom.Store.Requeue},
+		{search.BulkCancel, "Cancel many tasks", "Cancel all tasks that match", contract.Store.Cancel},
+		{search.BulkRequeue, "Put many tasks back in the queue", "Put all tasks that match back in the queue", contract.Store.Requeue},
 	} {
 		handle(s, route{method: http.MethodPost, path: tasksPath + "/" + op.Name, id: op.Name + "-tasks", summary: op.many, tag: "tasks", body: bloom.TaskIDs{}},
 			func(ctx context.Context, c *call, _ *none) (*reply[bloom.TaskOutcomes], error) {
@@ -45,7 +46,7 @@ func (s *Server) bulkRoutes() {
 }
 
 // matching changes the next tasks that match, or counts them.
-func (s *Server) matching(ctx context.Context, c *call, op search.Bulk, in bloom.TasksMatching, do func(store bloom.Store, ctx context.Context, id, actor string) (bloom.Task, error)) (done bloom.TasksMatched, err error) {
+func (s *Server) matching(ctx context.Context, c *call, op search.Bulk, in bloom.TasksMatching, do func(store contract.Store, ctx context.Context, id, actor string) (bloom.Task, error)) (done bloom.TasksMatched, err error) {
 	ids, next, err := s.lists.Matching(ctx, op, in)
 	if err != nil {
 		return done, err
@@ -63,7 +64,7 @@ func (s *Server) matching(ctx context.Context, c *call, op search.Bulk, in bloom
 }
 
 // forEach changes each of the tasks. A refusal of one does not affect the others.
-func (s *Server) forEach(ctx context.Context, c *call, ids []string, do func(store bloom.Store, ctx context.Context, id, actor string) (bloom.Task, error)) []bloom.TaskOutcome {
+func (s *Server) forEach(ctx context.Context, c *call, ids []string, do func(store contract.Store, ctx context.Context, id, actor string) (bloom.Task, error)) []bloom.TaskOutcome {
 	results := make([]bloom.TaskOutcome, 0, len(ids))
 	seen := make(map[string]bool, len(ids))
 	for _, id := range ids {

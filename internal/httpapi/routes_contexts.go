@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 const (
@@ -96,7 +97,7 @@ func (s *Server) listContexts(ctx context.Context, c *call, in *contextFilter) (
 	if err != nil {
 		return nil, err
 	}
-	list, next, err := s.store.Contexts(ctx, bloom.ContextQuery{ShortID: bloom.CleanText(in.ShortID), Page: p})
+	list, next, err := s.store.Contexts(ctx, bloom.ContextQuery{ShortID: storable.Text(in.ShortID), Page: p})
 	return paged(c, list, next), err
 }
 

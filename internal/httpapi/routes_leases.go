@@ -7,6 +7,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/input"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // leased is the response to a lease.
@@ -35,7 +37,7 @@ func (s *Server) leaseTask(ctx context.Context, c *call, in *pathID) (*reply[lea
 	if err := s.decode(c, limitBody, &b); err != nil {
 		return nil, err
 	}
-	lease, worker, err := s.store.LeaseTask(ctx, bloom.LeaseRequest{TaskID: in.ID, WorkerID: bloom.CleanText(b.WorkerID), TTLSec: b.TTLSeconds, Actor: c.caller.Name})
+	lease, worker, err := s.store.LeaseTask(ctx, contract.LeaseRequest{TaskID: in.ID, WorkerID: storable.Text(b.WorkerID), TTLSec: b.TTLSeconds, Actor: c.caller.Name})
 	return &reply[leased]{http.StatusCreated, leased{lease, worker}}, err
 }
 

@@ -11,7 +11,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/input"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 type projectInput struct {
@@ -161,9 +163,9 @@ func (s *Server) selectLeader(ctx context.Context, c *call, in *projectInput) (*
 	// must record it in any case.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), selectLimit)
 	defer cancel()
-	res, err := s.ask(ctx, http.MethodPost, project+"/leadership/select", bloom.MustJSON(b))
+	res, err := s.ask(ctx, http.MethodPost, project+"/leadership/select", storable.MustJSON(b))
 	if unanswered(err) {
-		return nil, errors.Join(err, s.auditOrder(ctx, c, bloom.ActionLeadershipPromote, in.CID,
+		return nil, errors.Join(err, s.auditOrder(ctx, c, audit.ActionLeadershipPromote, in.CID,
 			"Outcome unknown: membridge did not answer whether "+b.PrimaryNodeID+" leads "+in.CID, map[string]string{"primary_node_id": b.PrimaryNodeID, "outcome": "unknown"}))
 	}
 	if err != nil {
@@ -173,7 +175,7 @@ func (s *Server) selectLeader(ctx context.Context, c *call, in *projectInput) (*
 		return nil, &bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeStrange,
 			Message: "Membridge did not confirm that it selected this node; check the project's leadership"}
 	}
-	return res, s.auditOrder(ctx, c, bloom.ActionLeadershipPromote, in.CID, b.PrimaryNodeID+" leads "+in.CID, map[string]string{"primary_node_id": b.PrimaryNodeID})
+	return res, s.auditOrder(ctx, c, audit.ActionLeadershipPromote, in.CID, b.PrimaryNodeID+" leads "+in.CID, map[string]string{"primary_node_id": b.PrimaryNodeID})
 }
 
 // auditOrder records in the audit what a caller had membridge do with a project.
@@ -181,10 +183,10 @@ func (s *Server) auditOrder(ctx context.Context, c *call, action, project, detai
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), auditLimit)
 	defer done()
 	for name, text := range data {
-		data[name] = bloom.CleanText(text)
+		data[name] = storable.Text(text)
 	}
 	return s.store.AppendAudit(ctx, bloom.Audit{
-		Action: action, EntityType: "project", EntityID: bloom.CleanText(project), Actor: c.caller.Name, Detail: bloom.CleanText(detail), Data: bloom.MustJSON(data),
+		Action: action, EntityType: "project", EntityID: storable.Text(project), Actor: c.caller.Name, Detail: storable.Text(detail), Data: storable.MustJSON(data),
 	})
 }
 

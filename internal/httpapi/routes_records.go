@@ -8,6 +8,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 const artifactsPath = runtimePath + "/artifacts"
@@ -62,7 +64,7 @@ func (s *Server) recordRoutes() {
 				return nil, err
 			}
 			head, prev, links, err := s.store.AuditLinks(ctx, after, bloom.Page{Limit: int(limit)}.Size())
-			part := bloom.PartOf(head, prev, links)
+			part := audit.PartOf(head, prev, links)
 			part.Exported, part.Branch = lag.LastExported, lag.Branch
 			return &reply[bloom.ChainPart]{http.StatusOK, part}, err
 		})
@@ -82,7 +84,7 @@ func (s *Server) listAudit(ctx context.Context, c *call, in *auditFilter) (*page
 	if err != nil {
 		return nil, err
 	}
-	list, next, err := s.store.Audit(ctx, bloom.AuditQuery{EntityID: bloom.CleanText(in.EntityID), Action: bloom.CleanText(in.Action), Page: p})
+	list, next, err := s.store.Audit(ctx, bloom.AuditQuery{EntityID: storable.Text(in.EntityID), Action: storable.Text(in.Action), Page: p})
 	return paged(c, list, next), err
 }
 

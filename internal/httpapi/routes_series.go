@@ -9,6 +9,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 type seriesFilter struct {
@@ -22,7 +23,7 @@ func (s *Server) seriesRoutes() {
 		func(ctx context.Context, _ *call, in *seriesFilter) (*reply[bloom.Series], error) {
 			q := numbers{}
 			from, to := q.read("from", in.From, 0, maxMillis), q.read("to", in.To, 0, maxMillis)
-			step := q.read("step", in.Step, 60, int64(bloom.SeriesHours/time.Second))
+			step := q.read("step", in.Step, 60, int64(contract.SeriesHours/time.Second))
 			if step%60 != 0 {
 				q.wrong = append(q.wrong, bloom.FieldError{Field: "step", Message: "must be a multiple of 60"})
 			}

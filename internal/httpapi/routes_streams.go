@@ -13,6 +13,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 type streamInput struct {
@@ -208,7 +209,7 @@ func (s *Server) copyChanges(ctx context.Context, feed *dispatch.ChangeFeed, out
 func writeChanges(out *streamWriter, feed *dispatch.ChangeFeed) error {
 	changes, missed := feed.Take()
 	for _, c := range changes {
-		if err := out.frame("", c.Kind, bloom.MustJSON(c)); err != nil {
+		if err := out.frame("", c.Kind, storable.MustJSON(c)); err != nil {
 			return err
 		}
 	}

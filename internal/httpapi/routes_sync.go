@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 func (s *Server) syncRoutes() {
@@ -51,7 +53,7 @@ func (s *Server) sync(ctx context.Context, c *call, kind string) (*reply[json.Ra
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), selectLimit)
 	defer cancel()
-	res, err := s.ask(ctx, http.MethodPost, "/sync/"+kind, bloom.MustJSON(b))
+	res, err := s.ask(ctx, http.MethodPost, "/sync/"+kind, storable.MustJSON(b))
 	if err != nil && !unanswered(err) {
 		return nil, err
 	}
@@ -65,7 +67,7 @@ func (s *Server) sync(ctx context.Context, c *call, kind string) (*reply[json.Ra
 	if order.JobID == "" {
 		detail = "Outcome unknown: membridge did not answer whether " + detail
 	}
-	if failed := s.auditOrder(ctx, c, bloom.ActionSyncRequested, b.Project, detail, map[string]string{"kind": kind, "agent": b.Agent, "job_id": order.JobID}); failed != nil {
+	if failed := s.auditOrder(ctx, c, audit.ActionSyncRequested, b.Project, detail, map[string]string{"kind": kind, "agent": b.Agent, "job_id": order.JobID}); failed != nil {
 		return nil, errors.Join(err, failed)
 	}
 	return res, err

@@ -7,6 +7,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/input"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 const tasksPath = runtimePath + "/llm-tasks"
@@ -108,7 +109,7 @@ func (s *Server) dispatchTask(ctx context.Context, c *call, in *pathID) (*reply[
 	if b.WorkerID != nil {
 		worker = *b.WorkerID
 	}
-	t, err := s.svc.Dispatch(ctx, bloom.LeaseRequest{TaskID: in.ID, WorkerID: worker, Actor: c.caller.Name})
+	t, err := s.svc.Dispatch(ctx, contract.LeaseRequest{TaskID: in.ID, WorkerID: worker, Actor: c.caller.Name})
 	return &reply[dispatched]{http.StatusOK, dispatched{true, t.ID, t.WorkerID, t.LeaseID}}, err
 }
 

@@ -17,6 +17,8 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/input"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 const workersPath = runtimePath + "/workers"
@@ -142,7 +144,7 @@ func (s *Server) registerWorker(ctx context.Context, c *call, _ *none) (*reply[r
 	if err := c.knownFields(body, spec); err != nil {
 		return nil, err
 	}
-	if err := actsAs(c, bloom.CleanText(spec.Name)); err != nil {
+	if err := actsAs(c, storable.Text(spec.Name)); err != nil {
 		return nil, err
 	}
 	if err := s.registrationOf(c); err != nil {
@@ -174,7 +176,7 @@ func (s *Server) workerSpec(ctx context.Context, body json.RawMessage) (bloom.Wo
 	if err != nil {
 		return spec, err
 	}
-	known, _, err := s.store.Worker(ctx, bloom.CleanText(spec.Name))
+	known, _, err := s.store.Worker(ctx, storable.Text(spec.Name))
 	if errors.Is(err, bloom.ErrWorkerNotFound) {
 		return spec, nil
 	}
@@ -241,7 +243,7 @@ func (s *Server) claim(ctx context.Context, c *call, in *pathID) (*huma.StreamRe
 	if wait > 0 {
 		s.allowUntil(c.w, wait+30*time.Second)
 	}
-	r := bloom.ClaimRequest{WorkerID: in.ID, InstanceID: b.InstanceID, MustName: isWorker(c), Max: b.Max, TTLSec: b.TTLSeconds, Held: b.Held, Usage: b.Usage}
+	r := contract.ClaimRequest{WorkerID: in.ID, InstanceID: b.InstanceID, MustName: isWorker(c), Max: b.Max, TTLSec: b.TTLSeconds, Held: b.Held, Usage: b.Usage}
 	return lasting(c, func() {
 		res, err := s.svc.Claim(ctx, r, wait)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 const savedSecret = "abcd-a-very-secret-key-wxyz"
@@ -121,7 +122,7 @@ func TestConfiguredKeysAreNotChanged(t *testing.T) {
 
 // noSettings is a store that refuses to save settings a number of times.
 type noSettings struct {
-	bloom.Store
+	contract.Store
 
 	refusals atomic.Int64
 }
@@ -135,7 +136,7 @@ func (s *noSettings) ReplaceSettings(ctx context.Context, was, settings map[stri
 
 // overtaken is a store whose settings another replica changes just before they are replaced.
 type overtaken struct {
-	bloom.Store
+	contract.Store
 
 	by func()
 }

@@ -15,12 +15,15 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/guard"
 	"github.com/bloom-runtime/bloom/internal/problems"
 	"github.com/bloom-runtime/bloom/internal/search"
 	"github.com/bloom-runtime/bloom/internal/share"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 const (
@@ -31,7 +34,7 @@ const (
 // Server answers the runtime's HTTP requests. It is safe for concurrent use.
 type Server struct {
 	svc          *dispatch.Service
-	store        bloom.Store
+	store        contract.Store
 	auth         *auth.Authenticator
 	origin       *auth.Origin
 	proxy        MembridgeProxy
@@ -40,7 +43,7 @@ type Server struct {
 	proxies      guard.Proxies
 	web          WebApp
 	log          *slog.Logger
-	clock        bloom.Clock
+	clock        timing.Clock
 	started      time.Time
 	version      string
 	loopbackOnly bool
@@ -67,7 +70,7 @@ type Server struct {
 // both are bugs in this package.
 func New(c Config) *Server {
 	if c.Clock == nil {
-		c.Clock = bloom.SystemClock{}
+		c.Clock = timing.System{}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -207,7 +210,7 @@ func (s *Server) enter(policy auth.Policy, h http.HandlerFunc) http.HandlerFunc 
 			s.failure(r.Context(), c.id, err).write(w)
 			return
 		}
-		ctx, cut := context.WithCancelCause(bloom.WithCaller(r.Context(), bloom.Caller{KeyID: caller.ID, Role: caller.Role, Worker: caller.Worker, Address: s.proxies.Client(r)}))
+		ctx, cut := context.WithCancelCause(audit.WithCaller(r.Context(), audit.Caller{KeyID: caller.ID, Role: caller.Role, Worker: caller.Worker, Address: s.proxies.Client(r)}))
 		defer cut(nil)
 		r = r.WithContext(ctx)
 		c.caller, c.r, c.w = caller, r, w

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/blob"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 )
@@ -58,7 +59,7 @@ func TestSettingsAreKeptSealedAndShownMasked(t *testing.T) {
 	}
 }
 
-type noBlobs struct{ bloom.Blobs }
+type noBlobs struct{ blob.Blobs }
 
 func (r *fixture) wantNoSecretOnDisk(secret string) {
 	r.t.Helper()

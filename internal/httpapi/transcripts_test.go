@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 func sumOf(text string) string {
@@ -38,7 +40,7 @@ func TestAWorkingFolderGoesUpUnderItsLeaseAndComesBack(t *testing.T) {
 	r.call(200, &part, "PUT", path+"?lease_id="+l+"&sha256="+sumOf("folder"), "folder")
 	output := "done"
 	complete := func(u bloom.WorkspaceUpdate) string {
-		return string(bloom.MustJSON(bloom.Completion{LeaseID: l, Status: "success", Output: &output, Workspace: &u}))
+		return string(storable.MustJSON(bloom.Completion{LeaseID: l, Status: "success", Output: &output, Workspace: &u}))
 	}
 	for _, u := range []bloom.WorkspaceUpdate{
 		{Size: 1, SHA256: "sum", Parts: []bloom.TranscriptPart{{URL: strings.Replace(part.URL, l, id, 1)}}},
@@ -71,7 +73,7 @@ func TestATranscriptGoesUpUnderItsLeaseAndComesBack(t *testing.T) {
 		l := r.lease(task.ID).Lease.ID
 		path := "/llm-tasks/" + task.ID + "/transcript"
 		under := "?lease_id=" + l
-		r.fails(409, "lease_lost", "PUT", path+"?lease_id="+bloom.TranscriptFolder("x")+"&sha256="+sumOf(body), body)
+		r.fails(409, "lease_lost", "PUT", path+"?lease_id="+contract.TranscriptFolder("x")+"&sha256="+sumOf(body), body)
 		r.fails(400, "invalid_request", "PUT", path+under+"&sha256=12", body)
 		var part bloom.TranscriptPart
 		r.call(200, &part, "PUT", path+under+"&sha256="+sumOf(body), body)
@@ -84,15 +86,15 @@ func TestATranscriptGoesUpUnderItsLeaseAndComesBack(t *testing.T) {
 		foreign := bloom.Completion{LeaseID: l, Status: "success", Output: &output, Transcript: &bloom.TranscriptUpdate{
 			SessionID: "s", Size: 1, SHA256: whole, Parts: []bloom.TranscriptPart{{URL: strings.Replace(part.URL, l, task.ID, 1)}},
 		}}
-		r.fails(400, "invalid_request", "POST", "/llm-tasks/"+task.ID+"/complete", string(bloom.MustJSON(foreign)))
+		r.fails(400, "invalid_request", "POST", "/llm-tasks/"+task.ID+"/complete", string(storable.MustJSON(foreign)))
 		var done bloom.Completed
 		c := bloom.Completion{
 			LeaseID: l, Status: "success", Output: &output,
 			Transcript: &bloom.TranscriptUpdate{SessionID: "s", Size: int64(len(whole)), SHA256: whole, After: after, Parts: []bloom.TranscriptPart{part}},
 		}
-		r.call(200, &done, "POST", "/llm-tasks/"+task.ID+"/complete", string(bloom.MustJSON(c)))
+		r.call(200, &done, "POST", "/llm-tasks/"+task.ID+"/complete", string(storable.MustJSON(c)))
 		c.Transcript.Base = &after // an earlier version, which ignored it, may have accepted the completion
-		r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/complete", string(bloom.MustJSON(c)))
+		r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/complete", string(storable.MustJSON(c)))
 		return done
 	}
 	turn("", "first ", "one")
@@ -133,7 +135,7 @@ func TestATranscriptGoesUpUnderItsLeaseAndComesBack(t *testing.T) {
 	} {
 		claim = bloom.ClaimResult{}
 		r.clock.by.Add(int64(3 * time.Second)) // the last answer is cached for two
-		r.call(200, &claim, "POST", "/workers/w1/claim", string(bloom.MustJSON(map[string]any{"instance_id": "w1-1", "forgotten_after": known.seq, "forgotten_id": known.id})))
+		r.call(200, &claim, "POST", "/workers/w1/claim", string(storable.MustJSON(map[string]any{"instance_id": "w1-1", "forgotten_after": known.seq, "forgotten_id": known.id})))
 		if len(claim.Forgotten) != known.list || claim.ForgottenAll != known.all || known.list > 0 && !claim.Forgotten[0].Used {
 			t.Errorf("a worker that knows %d %q gets %+v, %v", known.seq, known.id, claim.Forgotten, claim.ForgottenAll)
 		}
@@ -163,7 +165,7 @@ func TestACompletionCountsWithoutUploadsThatAreGone(t *testing.T) {
 					return part
 				}
 				output := "done"
-				completion := string(bloom.MustJSON(bloom.Completion{LeaseID: l, Status: "success", Output: &output,
+				completion := string(storable.MustJSON(bloom.Completion{LeaseID: l, Status: "success", Output: &output,
 					Transcript: &bloom.TranscriptUpdate{SessionID: "s", Size: int64(len(whole)), SHA256: whole, After: after, Parts: []bloom.TranscriptPart{put("/transcript")}},
 					Workspace:  &bloom.WorkspaceUpdate{Size: int64(len(whole)), SHA256: whole, After: after, Parts: []bloom.TranscriptPart{put("/workspace")}}}))
 				r.clock.by.Add(int64(late))

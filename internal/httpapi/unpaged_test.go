@@ -17,22 +17,24 @@ import (
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // TestAListWithoutPagesShowsAllThatIsUnfinished: a client that does not know paging must see its
 // queued and running tasks, however many newer ones have ended.
 func TestAListWithoutPagesShowsAllThatIsUnfinished(t *testing.T) {
 	t.Parallel()
-	for name, open := range map[string]func(*testing.T) bloom.Store{
-		"sqlite": func(t *testing.T) bloom.Store {
+	for name, open := range map[string]func(*testing.T) contract.Store{
+		"sqlite": func(t *testing.T) contract.Store {
 			s, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "bloom.db")})
 			must(t, err)
 			return s
 		},
-		"postgresql": func(t *testing.T) bloom.Store {
+		"postgresql": func(t *testing.T) contract.Store {
 			s, err := postgres.Open(t.Context(), postgres.Config{URL: pgtest.Start(t)})
 			must(t, err)
 			return s
@@ -79,7 +81,7 @@ func TestAListWithoutPagesShowsAllThatIsUnfinished(t *testing.T) {
 	}
 }
 
-func serve(t *testing.T, store bloom.Store) *client.Client {
+func serve(t *testing.T, store contract.Store) *client.Client {
 	t.Helper()
 	dir, quiet := t.TempDir(), slog.New(slog.DiscardHandler)
 	blobs, err := local.Open(dir, "")
@@ -92,7 +94,7 @@ func serve(t *testing.T, store bloom.Store) *client.Client {
 	t.Cleanup(service.Close)
 	keys, err := auth.New(auth.Config{AdminKey: adminKey, LoopbackOnly: true})
 	must(t, err)
-	must(t, keys.Open(t.Context(), store, sealer, bloom.SystemClock{}))
+	must(t, keys.Open(t.Context(), store, sealer, timing.System{}))
 	t.Cleanup(keys.Close)
 	server := httptest.NewServer(httpapi.New(httpapi.Config{Service: service, Store: store, Auth: keys, Logger: quiet, Version: "test", Metrics: http.NotFoundHandler()}))
 	t.Cleanup(server.Close)
@@ -104,7 +106,7 @@ func serve(t *testing.T, store bloom.Store) *client.Client {
 }
 
 // fillLists creates one leased task and 150 queued ones, then 130 newer ones that have ended.
-func fillLists(t *testing.T, s bloom.Store) (unfinished []string, ended int) {
+func fillLists(t *testing.T, s contract.Store) (unfinished []string, ended int) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	_, _, err := s.RegisterWorker(ctx, bloom.WorkerSpec{Name: "w", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 32}}, "w")
@@ -115,7 +117,7 @@ func fillLists(t *testing.T, s bloom.Store) (unfinished []string, ended int) {
 		return task
 	}
 	held := create()
-	_, _, err = s.LeaseTask(ctx, bloom.LeaseRequest{TaskID: held.ID, WorkerID: "w"})
+	_, _, err = s.LeaseTask(ctx, contract.LeaseRequest{TaskID: held.ID, WorkerID: "w"})
 	must(t, err)
 	unfinished = []string{held.ID}
 	for range 150 {
@@ -123,7 +125,7 @@ func fillLists(t *testing.T, s bloom.Store) (unfinished []string, ended int) {
 	}
 	for ended = range 130 {
 		task := create()
-		l, _, err := s.LeaseTask(ctx, bloom.LeaseRequest{TaskID: task.ID, WorkerID: "w"})
+		l, _, err := s.LeaseTask(ctx, contract.LeaseRequest{TaskID: task.ID, WorkerID: "w"})
 		must(t, err)
 		_, err = s.Complete(ctx, storetest.Success(task.ID, l.ID))
 		must(t, err)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 func TestARegistrationThatNamesLessKeepsWhatWasKnown(t *testing.T) {
@@ -21,20 +23,20 @@ func TestARegistrationThatNamesLessKeepsWhatWasKnown(t *testing.T) {
 		var again bloom.Worker
 		r.call(200, &again, "POST", "/workers", body)
 		again.LastHeartbeat = first.LastHeartbeat
-		if string(bloom.MustJSON(again)) != string(bloom.MustJSON(first)) {
-			t.Errorf("after %s:\n%s\nbefore:\n%s", body, bloom.MustJSON(again), bloom.MustJSON(first))
+		if string(storable.MustJSON(again)) != string(storable.MustJSON(first)) {
+			t.Errorf("after %s:\n%s\nbefore:\n%s", body, storable.MustJSON(again), storable.MustJSON(first))
 		}
 	}
 	var now bloom.Worker
 	r.call(200, &now, "POST", "/workers", `{"name":"w","capabilities":{"claude_cli":true,"labels":[]},"os_info":"plan9"}`)
 	if c := now.Capabilities; !c.ClaudeCLI || c.MaxConcurrency != 4 || len(c.Labels) != 0 || now.OSInfo != "plan9" || now.URL != "http://w:1" {
-		t.Errorf("after a change: %s", bloom.MustJSON(now))
+		t.Errorf("after a change: %s", storable.MustJSON(now))
 	}
 	// After it was removed, it starts without the old values.
 	r.call(200, nil, "DELETE", "/workers/w", "")
 	r.call(201, &now, "POST", "/workers", `{"name":"w"}`)
 	if c := now.Capabilities; !c.ClaudeCLI || c.MaxConcurrency != 1 || now.URL != "" || now.OSInfo != "" {
-		t.Errorf("after the removal: %s", bloom.MustJSON(now))
+		t.Errorf("after the removal: %s", storable.MustJSON(now))
 	}
 }
 
@@ -71,7 +73,7 @@ func TestAWorkerIsUndrainedWhereItWasDrained(t *testing.T) {
 	}
 	var entries []bloom.Audit
 	r.key = adminKey
-	r.call(200, &entries, "GET", "/audit?action="+bloom.ActionWorkerDrain, "")
+	r.call(200, &entries, "GET", "/audit?action="+audit.ActionWorkerDrain, "")
 	if len(entries) != 2 {
 		t.Errorf("audit %+v", entries)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // field describes a struct's field.
@@ -140,7 +140,7 @@ func IsID(id string) bool {
 	return len(id) == 36 && uuid.Validate(id) == nil
 }
 
-// Normalize cleans every string in the struct that to points to (see bloom.CleanText), replaces nil
+// Normalize cleans every string in the struct that to points to (see storable.Text), replaces nil
 // lists by empty ones unless JSON omits them, and sets the defaults of zero strings and numbers. It
 // copies lists instead of changing them in place.
 func Normalize(to any) {
@@ -156,7 +156,7 @@ func clean(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
 		if s := v.String(); s != "" {
-			if c := bloom.CleanText(s); c != s {
+			if c := storable.Text(s); c != s {
 				v.SetString(c)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/input"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // TestConstantsAreTheLimitsOfTheirFields: the exported constants equal the limits that bodies are
@@ -38,7 +39,7 @@ func TestConstantsAreTheLimitsOfTheirFields(t *testing.T) {
 	}
 }
 
-func text(n int) string { return strings.TrimSpace(string(bloom.MustJSON(n))) }
+func text(n int) string { return strings.TrimSpace(string(storable.MustJSON(n))) }
 
 func TestEveryLimitIsNamed(t *testing.T) {
 	t.Parallel()
@@ -84,7 +85,7 @@ func TestDefaultsAndCleanText(t *testing.T) {
 	c := bloom.Completion{Output: &output, ArtifactTags: labels, Metrics: bloom.Metrics{Warnings: []bloom.Warning{{Code: "\x00"}}}}
 	input.Normalize(&c)
 	if *c.Output != "\uFFFD" || c.ArtifactTags[0] != "a\uFFFDb" || c.Metrics.Warnings[0].Code != "\uFFFD" || c.ArtifactType != bloom.DefaultArtifactType {
-		t.Errorf("normalized: %s", bloom.MustJSON(c))
+		t.Errorf("normalized: %s", storable.MustJSON(c))
 	}
 	if labels[0] != "a\x00b" || output != "\xff" {
 		t.Error("the caller's own values were changed")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 )
 
 // GrantLease leases a queued task to a worker: epoch and attempts grow by one. ordered means that
@@ -31,7 +32,7 @@ func GrantLease(t bloom.TaskState, taskID, contextID, leaseID, workerID string, 
 		LastHeartbeat: now, ContextID: &contextID, Epoch: t.Epoch,
 	}
 	return Transition{
-		Task: t, Lease: lease, Action: bloom.ActionTaskLeased, Event: bloom.EventLeased,
+		Task: t, Lease: lease, Action: audit.ActionTaskLeased, Event: bloom.EventLeased,
 		Detail: fmt.Sprintf("Leased to %s for %d s (attempt %d of %d)", workerID, ttlSec, t.Attempts, t.MaxAttempts),
 	}, nil
 }
@@ -57,7 +58,7 @@ func Heartbeat(t bloom.TaskState, l bloom.Lease, now int64) (Transition, error) 
 	tr := Transition{Task: t, Lease: l}
 	if t.Status == bloom.TaskLeased {
 		tr.Task.Status, tr.Task.UpdatedAt = bloom.TaskRunning, now
-		tr.Action, tr.Event, tr.Detail = bloom.ActionTaskStarted, bloom.EventStarted, "Started on "+l.WorkerID
+		tr.Action, tr.Event, tr.Detail = audit.ActionTaskStarted, bloom.EventStarted, "Started on "+l.WorkerID
 	}
 	return tr, nil
 }
@@ -71,7 +72,7 @@ func Finish(t bloom.TaskState, l bloom.Lease, c bloom.Completion, now int64) (Tr
 	l.Status, l.LastHeartbeat = bloom.LeaseReleased, now
 	t.UpdatedAt = now
 	t.LeaseID, t.WorkerID = &l.ID, &l.WorkerID
-	tr := Transition{Action: bloom.ActionTaskCompleted}
+	tr := Transition{Action: audit.ActionTaskCompleted}
 	class := errorClass(c)
 	switch {
 	case c.Status == bloom.OutcomeSuccess:
@@ -80,10 +81,10 @@ func Finish(t bloom.TaskState, l bloom.Lease, c bloom.Completion, now int64) (Tr
 	case t.CancelRequested:
 		class = bloom.ClassCancelled
 		t.Status, t.ErrorClass = bloom.TaskCancelled, &class
-		tr.Action, tr.Event, tr.Detail = bloom.ActionTaskCancelled, bloom.EventCancelled, "Cancelled; stopped by "+l.WorkerID
+		tr.Action, tr.Event, tr.Detail = audit.ActionTaskCancelled, bloom.EventCancelled, "Cancelled; stopped by "+l.WorkerID
 	case c.Retryable && c.LeaseID != "" && t.Attempts < t.MaxAttempts:
 		t = requeued(t, &class, now+RetryDelay(t.Attempts).Milliseconds(), now)
-		tr.Action, tr.Event = bloom.ActionTaskRetried, bloom.EventRetried
+		tr.Action, tr.Event = audit.ActionTaskRetried, bloom.EventRetried
 		tr.Detail = fmt.Sprintf("Attempt %d of %d failed (%s); will be retried", t.Attempts, t.MaxAttempts, class)
 	default:
 		t.Status, t.ErrorClass = bloom.TaskFailed, &class
@@ -133,7 +134,7 @@ func Release(t bloom.TaskState, l bloom.Lease, reason string, notBefore, now int
 	}
 	t = requeued(t, nil, min(max(now, notBefore), now+bloom.MaxReleaseDelay.Milliseconds()), now)
 	return Transition{
-		Task: t, Lease: l, Action: bloom.ActionTaskReleased, Event: bloom.EventReleased,
+		Task: t, Lease: l, Action: audit.ActionTaskReleased, Event: bloom.EventReleased,
 		Detail: fmt.Sprintf("Released by %s: %s", l.WorkerID, reason),
 	}, nil
 }
@@ -141,7 +142,7 @@ func Release(t bloom.TaskState, l bloom.Lease, reason string, notBefore, now int
 func cancelled(t bloom.TaskState, l bloom.Lease, now int64, detail string) Transition {
 	class := bloom.ClassCancelled
 	t.Status, t.UpdatedAt, t.ErrorClass = bloom.TaskCancelled, now, &class
-	return Transition{Task: t, Lease: l, Action: bloom.ActionTaskCancelled, Event: bloom.EventCancelled, Detail: detail}
+	return Transition{Task: t, Lease: l, Action: audit.ActionTaskCancelled, Event: bloom.EventCancelled, Detail: detail}
 }
 
 // Expire ends an overdue lease. For a lease that is not overdue, or no longer current, the
@@ -157,13 +158,13 @@ func Expire(t bloom.TaskState, l bloom.Lease, now int64) Transition {
 		return cancelled(t, l, now, "Cancelled; "+l.WorkerID+" stopped reporting")
 	case t.Attempts < t.MaxAttempts:
 		return Transition{
-			Task: requeued(t, &class, now, now), Lease: l, Action: bloom.ActionTaskExpired, Event: bloom.EventExpired,
+			Task: requeued(t, &class, now, now), Lease: l, Action: audit.ActionTaskExpired, Event: bloom.EventExpired,
 			Detail: fmt.Sprintf("Lease of %s expired (attempt %d of %d); back in the queue", l.WorkerID, t.Attempts, t.MaxAttempts),
 		}
 	}
 	t.Status, t.UpdatedAt, t.ErrorClass = bloom.TaskDead, now, &class
 	return Transition{
-		Task: t, Lease: l, Action: bloom.ActionTaskDead, Event: bloom.EventDead,
+		Task: t, Lease: l, Action: audit.ActionTaskDead, Event: bloom.EventDead,
 		Detail: fmt.Sprintf("Lease of %s expired on the last of %d attempts", l.WorkerID, t.MaxAttempts),
 	}
 }

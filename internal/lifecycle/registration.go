@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // This file has the rules for registration and contact of workers; report.go has those for reports
@@ -37,14 +40,14 @@ type WorkerChange struct {
 
 // AuditData returns the data of the change's audit entry.
 func (c WorkerChange) AuditData() json.RawMessage {
-	return bloom.MustJSON(map[string]any{"status": c.Worker.Status, "draining": c.Worker.Draining})
+	return storable.MustJSON(map[string]any{"status": c.Worker.Status, "draining": c.Worker.Draining})
 }
 
 // newWorker returns a new worker with defaults.
 func newWorker(name string, now int64) KnownWorker {
 	return KnownWorker{Worker: bloom.Worker{
 		ID: name, NodeID: name, Status: bloom.WorkerUnknown, RegisteredAt: now, IPAddrs: []string{}, Agents: []string{},
-		AgentVersion: bloom.UnknownVersion, InstallMethod: bloom.UnknownInstall,
+		AgentVersion: contract.UnknownVersion, InstallMethod: contract.UnknownInstall,
 		Capabilities: sane(bloom.Capabilities{ClaudeCLI: true}),
 	}}
 }
@@ -80,20 +83,20 @@ func RegisterWorker(was KnownWorker, s bloom.WorkerSpec, now int64) (WorkerChang
 	if was.ConflictsWith(s.InstanceID, s.MustName, now) {
 		return WorkerChange{}, bloom.ErrWorkerConflict
 	}
-	c := WorkerChange{Worker: was, Action: bloom.ActionWorkerUpdated, Detail: "Registered again"}
+	c := WorkerChange{Worker: was, Action: audit.ActionWorkerUpdated, Detail: "Registered again"}
 	if was.ID == "" || was.Removed {
-		c = WorkerChange{Worker: newWorker(s.Name, now).postedAt(was.PostedAt), Created: true, Action: bloom.ActionWorkerRegistered, Detail: "Registered"}
+		c = WorkerChange{Worker: newWorker(s.Name, now).postedAt(was.PostedAt), Created: true, Action: audit.ActionWorkerRegistered, Detail: "Registered"}
 	}
 	w := &c.Worker
 	w.URL = s.URL
 	w.Status = cmp.Or(s.Status, bloom.WorkerOnline)
 	if !c.Created && w.Status == bloom.WorkerOffline && was.Status != bloom.WorkerOffline {
-		c.Action, c.Detail = bloom.ActionWorkerOffline, "Reported that it goes offline"
+		c.Action, c.Detail = audit.ActionWorkerOffline, "Reported that it goes offline"
 	}
 	w.Capabilities = sane(s.Capabilities)
 	w.LastHeartbeat = &now
 	w.IPAddrs, w.Agents = ownList(s.IPAddrs), ownList(s.Agents)
-	w.AgentVersion, w.InstallMethod = cmp.Or(s.AgentVersion, bloom.UnknownVersion), cmp.Or(s.InstallMethod, bloom.UnknownInstall)
+	w.AgentVersion, w.InstallMethod = cmp.Or(s.AgentVersion, contract.UnknownVersion), cmp.Or(s.InstallMethod, contract.UnknownInstall)
 	w.OSInfo, w.Pause = s.OSInfo, s.Pause
 	if id := s.InstanceID; id != "" {
 		w.InstanceID, w.InstanceSeen = id, now
@@ -118,7 +121,7 @@ func (w *KnownWorker) Contact(instanceID string, now int64) WorkerChange {
 	c.Contact = true
 	if w.Silent() {
 		c.Worker.Status = bloom.WorkerOnline
-		c.Contact, c.Action, c.Detail = false, bloom.ActionWorkerOnline, "Contact again"
+		c.Contact, c.Action, c.Detail = false, audit.ActionWorkerOnline, "Contact again"
 	}
 	return c
 }
@@ -136,9 +139,9 @@ func DrainWorker(was KnownWorker, drain bool) WorkerChange {
 	switch {
 	case drain == was.RuntimeDrain:
 	case drain:
-		c.Action, c.Detail = bloom.ActionWorkerDrain, "Drained: takes no more work"
+		c.Action, c.Detail = audit.ActionWorkerDrain, "Drained: takes no more work"
 	default:
-		c.Action, c.Detail = bloom.ActionWorkerDrain, "Undrained"
+		c.Action, c.Detail = audit.ActionWorkerDrain, "Undrained"
 	}
 	return c
 }
@@ -149,9 +152,9 @@ func FollowDrain(was KnownWorker, drain bool) WorkerChange {
 	switch {
 	case drain == was.ControlDrain:
 	case drain:
-		c.Action, c.Detail = bloom.ActionWorkerDrain, "Drained at the control plane: takes no more work"
+		c.Action, c.Detail = audit.ActionWorkerDrain, "Drained at the control plane: takes no more work"
 	default:
-		c.Action, c.Detail = bloom.ActionWorkerDrain, "Undrained at the control plane"
+		c.Action, c.Detail = audit.ActionWorkerDrain, "Undrained at the control plane"
 	}
 	return c
 }
@@ -159,11 +162,11 @@ func FollowDrain(was KnownWorker, drain bool) WorkerChange {
 // SilenceWorker sets a worker offline that has been silent for longer than d.
 func SilenceWorker(was KnownWorker, d time.Duration) WorkerChange {
 	was.Status = bloom.WorkerOffline
-	return WorkerChange{Worker: was, Action: bloom.ActionWorkerOffline, Detail: "No contact for more than " + d.String()}
+	return WorkerChange{Worker: was, Action: audit.ActionWorkerOffline, Detail: "No contact for more than " + d.String()}
 }
 
 // RemoveWorker removes a worker and its process.
 func RemoveWorker(was KnownWorker) WorkerChange {
 	was.Removed, was.Status, was.InstanceID, was.InstanceSeen = true, bloom.WorkerOffline, "", 0
-	return WorkerChange{Worker: was, Action: bloom.ActionWorkerRemoved, Detail: "Removed"}
+	return WorkerChange{Worker: was, Action: audit.ActionWorkerRemoved, Detail: "Removed"}
 }

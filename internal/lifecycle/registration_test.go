@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
@@ -41,7 +42,7 @@ func TestAnUnknownWorkerRegisters(t *testing.T) {
 	if err != nil || !c.Created {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	wantAudit(t, c, bloom.ActionWorkerRegistered, "Registered")
+	wantAudit(t, c, audit.ActionWorkerRegistered, "Registered")
 	when := at
 	want := lifecycle.KnownWorker{
 		Worker: bloom.Worker{
@@ -109,11 +110,11 @@ func TestAWorkerThatReportsItsStopIsOffline(t *testing.T) {
 		says           bloom.WorkerStatus
 		action, detail string
 	}{
-		{"it goes", bloom.WorkerOffline, bloom.ActionWorkerOffline, "Reported that it goes offline"},
-		{"it says so once more", bloom.WorkerOffline, bloom.ActionWorkerUpdated, "Registered again"},
-		{"it comes back", "", bloom.ActionWorkerUpdated, "Registered again"},
-		{"it is in trouble", bloom.WorkerError, bloom.ActionWorkerUpdated, "Registered again"},
-		{"it goes in trouble", bloom.WorkerOffline, bloom.ActionWorkerOffline, "Reported that it goes offline"},
+		{"it goes", bloom.WorkerOffline, audit.ActionWorkerOffline, "Reported that it goes offline"},
+		{"it says so once more", bloom.WorkerOffline, audit.ActionWorkerUpdated, "Registered again"},
+		{"it comes back", "", audit.ActionWorkerUpdated, "Registered again"},
+		{"it is in trouble", bloom.WorkerError, audit.ActionWorkerUpdated, "Registered again"},
+		{"it goes in trouble", bloom.WorkerOffline, audit.ActionWorkerOffline, "Reported that it goes offline"},
 	} {
 		c, err := lifecycle.RegisterWorker(is, bloom.WorkerSpec{Name: "w", Status: step.says, InstanceID: "p"}, at)
 		if err != nil || c.Action != step.action || c.Detail != step.detail {
@@ -125,7 +126,7 @@ func TestAWorkerThatReportsItsStopIsOffline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantAudit(t, c, bloom.ActionWorkerRegistered, "Registered")
+	wantAudit(t, c, audit.ActionWorkerRegistered, "Registered")
 }
 
 func TestAWorkerDrainsWhileEitherSaysSo(t *testing.T) {
@@ -183,7 +184,7 @@ func TestASilentWorkerComesBackByAContact(t *testing.T) {
 		was := known(t, at)
 		was.Status = status
 		c := was.Contact("p", at+1)
-		wantAudit(t, c, bloom.ActionWorkerOnline, "Contact again")
+		wantAudit(t, c, audit.ActionWorkerOnline, "Contact again")
 		if c.Worker.Status != bloom.WorkerOnline || *c.Worker.LastHeartbeat != at+1 {
 			t.Errorf("from %s: %+v", status, c.Worker)
 		}

@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // Removable reports whether a task, or its stream, may be removed: it ended before the cutoff (Unix
@@ -21,11 +24,11 @@ func Forgettable(x bloom.Context, before int64) bool {
 }
 
 // RemovalAudit returns the audit entry of a batch that removed something.
-func RemovalAudit(action string, r bloom.Removed, before int64) bloom.Audit {
+func RemovalAudit(action string, r contract.Removed, before int64) bloom.Audit {
 	what := strings.TrimSuffix(action, "_removed")
 	return bloom.Audit{
-		Action: action, EntityType: bloom.EntityRetention, EntityID: what, Actor: bloom.ActorRetention,
+		Action: action, EntityType: audit.EntityRetention, EntityID: what, Actor: audit.ActorRetention,
 		Detail: fmt.Sprintf("Removed %s from before %s", r, time.UnixMilli(before).UTC().Format(time.RFC3339)),
-		Data:   bloom.MustJSON(bloom.AuditCut{Removed: r, Before: before}),
+		Data:   storable.MustJSON(contract.AuditCut{Removed: r, Before: before}),
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 func TestOnlyTasksThatEndedBeforeAreRemoved(t *testing.T) {
@@ -39,9 +41,9 @@ func TestOnlyAContextThatNothingHappensInMayBeForgotten(t *testing.T) {
 
 func TestARemovalIsReportedWithItsCutoff(t *testing.T) {
 	t.Parallel()
-	r := bloom.Removed{Tasks: 2, Events: 9, Contents: 1, Next: 5, More: true}
-	a := lifecycle.RemovalAudit(bloom.ActionTasksRemoved, r, 1_772_000_000_000)
-	var cut bloom.AuditCut
+	r := contract.Removed{Tasks: 2, Events: 9, Contents: 1, Next: 5, More: true}
+	a := lifecycle.RemovalAudit(audit.ActionTasksRemoved, r, 1_772_000_000_000)
+	var cut contract.AuditCut
 	if err := json.Unmarshal(a.Data, &cut); err != nil || cut.Tasks != 2 || cut.Before != 1_772_000_000_000 || cut.More {
 		t.Errorf("data %s, %v", a.Data, err)
 	}

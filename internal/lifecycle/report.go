@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // This file has the rules by which the control plane's reports are merged with stored workers.
@@ -13,14 +15,14 @@ import (
 // SyncWorker processes a report of the control plane. was is the stored worker of that name. A
 // removed worker stays removed until it registers there again. A report that changes only the last
 // contact is not audited. now is in Unix milliseconds.
-func SyncWorker(was KnownWorker, r bloom.WorkerReport, now int64) WorkerChange {
+func SyncWorker(was KnownWorker, r contract.WorkerReport, now int64) WorkerChange {
 	if r.Name == "" || utf8.RuneCountInString(r.Name) > bloom.MaxWorkerName || was.Removed && r.PostedAt <= was.PostedAt {
 		return WorkerChange{Worker: was}
 	}
 	if was.ID == "" || was.Removed {
 		is := newWorker(r.Name, now).postedAt(r.PostedAt)
 		is.Worker = reported(is.Worker, r, false, now)
-		return WorkerChange{Worker: is, Created: true, Action: bloom.ActionWorkerRegistered, Detail: "Reported by the control plane"}
+		return WorkerChange{Worker: is, Created: true, Action: audit.ActionWorkerRegistered, Detail: "Reported by the control plane"}
 	}
 	c := WorkerChange{Worker: was.postedAt(r.PostedAt)}
 	c.Worker.Worker = reported(was.Worker, r, was.InstanceID != "" && recent(was.InstanceSeen, now), now)
@@ -28,13 +30,13 @@ func SyncWorker(was KnownWorker, r bloom.WorkerReport, now int64) WorkerChange {
 	case alike(was.Worker, c.Worker.Worker):
 		c.Contact = LastContact(c.Worker.Worker)-LastContact(was.Worker) >= ContactInterval.Milliseconds() || c.Worker.PostedAt != was.PostedAt
 	case status == was.Status:
-		c.Action, c.Detail = bloom.ActionWorkerUpdated, "Updated by the control plane"
+		c.Action, c.Detail = audit.ActionWorkerUpdated, "Updated by the control plane"
 	case status == bloom.WorkerOnline:
-		c.Action, c.Detail = bloom.ActionWorkerOnline, "Reported online"
+		c.Action, c.Detail = audit.ActionWorkerOnline, "Reported online"
 	case status == bloom.WorkerOffline:
-		c.Action, c.Detail = bloom.ActionWorkerOffline, "Reported offline"
+		c.Action, c.Detail = audit.ActionWorkerOffline, "Reported offline"
 	default:
-		c.Action, c.Detail = bloom.ActionWorkerUpdated, "Reported "+string(status)
+		c.Action, c.Detail = audit.ActionWorkerUpdated, "Reported "+string(status)
 	}
 	return c
 }
@@ -43,7 +45,7 @@ func SyncWorker(was KnownWorker, r bloom.WorkerReport, now int64) WorkerChange {
 // runtime directly (own) takes precedence: its capabilities are its own, and it is not offline
 // because others lost contact. One that is reported online but has had no contact for longer than
 // OfflineAfter is offline, as in MarkSilent.
-func reported(w bloom.Worker, r bloom.WorkerReport, own bool, now int64) bloom.Worker {
+func reported(w bloom.Worker, r contract.WorkerReport, own bool, now int64) bloom.Worker {
 	w.URL = cmp.Or(r.URL, w.URL)
 	w.AgentVersion = cmp.Or(r.AgentVersion, w.AgentVersion)
 	w.OSInfo = cmp.Or(r.OSInfo, w.OSInfo)

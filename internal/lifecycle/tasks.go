@@ -1,6 +1,10 @@
 package lifecycle
 
-import "github.com/bloom-runtime/bloom"
+import (
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+)
 
 // Operation is something that happens to a task.
 type Operation string
@@ -74,7 +78,7 @@ var Edges = []Edge{
 
 // Created returns the transition of a new task.
 func Created(t bloom.Task) Transition {
-	return Transition{Task: t.TaskState, Action: bloom.ActionTaskCreated, Event: bloom.EventCreated, Detail: "Created for agent " + t.AgentSlug}
+	return Transition{Task: t.TaskState, Action: audit.ActionTaskCreated, Event: bloom.EventCreated, Detail: "Created for agent " + t.AgentSlug}
 }
 
 // Cancel cancels a task: a waiting one immediately, a held one by asking its worker to stop.
@@ -90,7 +94,7 @@ func Cancel(t bloom.TaskState, now int64) (Transition, error) {
 	}
 	t.CancelRequested, t.UpdatedAt = true, now
 	return Transition{
-		Task: t, Action: bloom.ActionTaskCancelled, Event: bloom.EventCancelRequested,
+		Task: t, Action: audit.ActionTaskCancelled, Event: bloom.EventCancelRequested,
 		Detail: "Cancel requested; its worker is told to stop",
 	}, nil
 }
@@ -104,17 +108,17 @@ func Requeue(t bloom.TaskState, now int64) (Transition, error) {
 	t = requeued(t, nil, now, now)
 	t.Epoch++
 	t.Attempts, t.CancelRequested = 0, false
-	return Transition{Task: t, Action: bloom.ActionTaskRequeued, Event: bloom.EventRequeued, Detail: "Requeued manually"}, nil
+	return Transition{Task: t, Action: audit.ActionTaskRequeued, Event: bloom.EventRequeued, Detail: "Requeued manually"}, nil
 }
 
 // OrderGate returns the gate of a newly queued task. blocked means that an earlier ordered task of
 // its context has not ended.
-func OrderGate(t bloom.TaskState, blocked bool, now int64) bloom.Gate {
+func OrderGate(t bloom.TaskState, blocked bool, now int64) contract.Gate {
 	switch {
 	case blocked:
-		return bloom.GateOrdered
+		return contract.GateOrdered
 	case t.RunAt > now:
-		return bloom.GateDelayed
+		return contract.GateDelayed
 	}
-	return bloom.GateOpen
+	return contract.GateOpen
 }

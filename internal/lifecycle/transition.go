@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // Transition is the result of a rule: the new state, and how to record it.
@@ -21,8 +23,8 @@ type Transition struct {
 func (t Transition) Actor(name string) string { return cmp.Or(name, t.Lease.WorkerID) }
 
 // Audited returns the state for the audit entry of a transition.
-func Audited(t bloom.TaskState) bloom.AuditState {
-	a := bloom.AuditState{
+func Audited(t bloom.TaskState) audit.TaskState {
+	a := audit.TaskState{
 		Status: t.Status, Epoch: t.Epoch, Attempts: t.Attempts, CancelRequested: t.CancelRequested,
 		LeaseID: t.LeaseID, WorkerID: t.WorkerID, ErrorClass: t.ErrorClass,
 	}
@@ -41,7 +43,7 @@ func Same(t, b bloom.TaskState) bool {
 
 // EventData returns the data of the transition's event in the task's stream.
 func (t Transition) EventData() json.RawMessage {
-	return bloom.EventData(bloom.MustJSON(struct {
+	return storable.EventData(storable.MustJSON(struct {
 		WorkerID   string  `json:"worker_id,omitempty"`
 		Detail     string  `json:"detail"`
 		ErrorClass *string `json:"error_class,omitempty"`

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
@@ -21,7 +22,7 @@ func TestDescriptionOfATransition(t *testing.T) {
 		}
 	}
 	created := lifecycle.Created(bloom.Task{AgentSlug: "a", TaskState: bloom.TaskState{Status: bloom.TaskQueued}})
-	if created.Action != bloom.ActionTaskCreated || created.Event != bloom.EventCreated || created.Detail != "Created for agent a" ||
+	if created.Action != audit.ActionTaskCreated || created.Event != bloom.EventCreated || created.Detail != "Created for agent a" ||
 		created.Task.Status != bloom.TaskQueued || created.Noop {
 		t.Errorf("%+v", created)
 	}

@@ -7,17 +7,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/maintenance"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // indexer is a store whose search index is up to date; the first call fails.
 type indexer struct {
-	bloom.SearchStore
+	contract.SearchStore
 	ran []time.Time
 }
 
-func (x *indexer) IndexTasks(context.Context, bloom.ReadContent) (int, bool, error) {
+func (x *indexer) IndexTasks(context.Context, contract.ReadContent) (int, bool, error) {
 	x.ran = append(x.ran, time.Now())
 	if len(x.ran) == 1 {
 		return 0, false, errors.New("the database is down")

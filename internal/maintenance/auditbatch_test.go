@@ -12,16 +12,18 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/auditlog"
 	"github.com/bloom-runtime/bloom/internal/maintenance"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // listed is a chain in memory, which grows faster than one in a database.
 type listed struct {
-	bloom.AuditChainStore
+	contract.AuditChainStore
 	mu    sync.Mutex
-	links []bloom.ChainLink
-	at    bloom.AuditExport
+	links []audit.Link
+	at    contract.AuditExport
 }
 
 // add chains entries with one time.
@@ -29,19 +31,19 @@ func (l *listed) add(n int, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for range n {
-		a, prev := bloom.Audit{Seq: int64(len(l.links) + 1), Timestamp: at.UnixMilli(), Action: "test"}, bloom.NoHash
+		a, prev := bloom.Audit{Seq: int64(len(l.links) + 1), Timestamp: at.UnixMilli(), Action: "test"}, audit.NoHash
 		if len(l.links) > 0 {
 			prev = l.links[len(l.links)-1].Hash
 		}
-		a.Hash = bloom.ChainHash(prev, bloom.Canonical(a))
-		l.links = append(l.links, bloom.ChainLink{Seq: a.Seq, Hash: a.Hash, Entry: &a})
+		a.Hash = audit.Hash(prev, audit.Canonical(a))
+		l.links = append(l.links, audit.Link{Seq: a.Seq, Hash: a.Hash, Entry: &a})
 	}
 }
 
-func (l *listed) AuditLinks(_ context.Context, after int64, limit int) (head bloom.ChainHead, prev bloom.ChainLink, links []bloom.ChainLink, err error) {
+func (l *listed) AuditLinks(_ context.Context, after int64, limit int) (head bloom.ChainHead, prev audit.Link, links []audit.Link, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	prev.Hash = bloom.NoHash
+	prev.Hash = audit.NoHash
 	if after > 0 {
 		prev = l.links[after-1]
 	}
@@ -49,13 +51,13 @@ func (l *listed) AuditLinks(_ context.Context, after int64, limit int) (head blo
 	return bloom.ChainHead{Seq: int64(len(l.links))}, prev, links, nil
 }
 
-func (l *listed) AuditExport(context.Context) (bloom.AuditExport, error) {
+func (l *listed) AuditExport(context.Context) (contract.AuditExport, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.at, nil
 }
 
-func (l *listed) SetAuditExport(_ context.Context, was, is bloom.AuditExport) error {
+func (l *listed) SetAuditExport(_ context.Context, was, is contract.AuditExport) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.at != was {
@@ -65,10 +67,10 @@ func (l *listed) SetAuditExport(_ context.Context, was, is bloom.AuditExport) er
 	return nil
 }
 
-func (l *listed) AuditLag(context.Context) (bloom.AuditLag, error) {
+func (l *listed) AuditLag(context.Context) (contract.AuditLag, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return bloom.AuditLag{ToExport: int64(len(l.links)) - l.at.Exported}, nil
+	return contract.AuditLag{ToExport: int64(len(l.links)) - l.at.Exported}, nil
 }
 
 // A file is written as soon as there are enough entries for it, and has those of one day, UTC.

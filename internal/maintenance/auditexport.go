@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/auditlog"
 	"github.com/bloom-runtime/bloom/internal/retry"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 const (
@@ -29,7 +31,7 @@ const (
 
 // AuditExportConfig is what AuditExport needs. Store and Files are required.
 type AuditExportConfig struct {
-	Store bloom.AuditChainStore
+	Store contract.AuditChainStore
 	Files auditlog.Files
 	// Installation is the id of the servers that share the database, which alone may write Files;
 	// with "" that is not checked.
@@ -59,7 +61,7 @@ func NewAuditExport(c AuditExportConfig) *Loop {
 
 // NewAuditExportFull makes the loop that runs export as soon as there are enough entries for
 // a full file.
-func NewAuditExportFull(store bloom.AuditChainStore, export *Loop, logger *slog.Logger) *Loop {
+func NewAuditExportFull(store contract.AuditChainStore, export *Loop, logger *slog.Logger) *Loop {
 	return newLoop("audit-export-full", DefaultExportEvery/30, logger, func(ctx context.Context) (Result, error) {
 		lag, err := store.AuditLag(ctx)
 		if err == nil && lag.ToExport >= ExportBatch {
@@ -131,7 +133,7 @@ func (e *auditExport) file(ctx context.Context) (int, error) {
 	if err := auditlog.Put(ctx, e.Files, b.file, b.lines); err != nil {
 		return 0, err
 	}
-	if err := e.Store.SetAuditExport(ctx, at, bloom.AuditExport{Exported: b.file.Last, Hash: b.hash, Planned: 0, Branch: at.Branch}); err != nil {
+	if err := e.Store.SetAuditExport(ctx, at, contract.AuditExport{Exported: b.file.Last, Hash: b.hash, Planned: 0, Branch: at.Branch}); err != nil {
 		return 0, err
 	}
 	if e.Wrote != nil {
@@ -150,8 +152,8 @@ type batch struct {
 
 // collect reads the entries of the next file: the planned ones, else the next chained
 // entries of one day.
-func (e *auditExport) collect(ctx context.Context, at bloom.AuditExport) (b batch, err error) {
-	after, before := at.Exported, bloom.ChainLink{}
+func (e *auditExport) collect(ctx context.Context, at contract.AuditExport) (b batch, err error) {
+	after, before := at.Exported, audit.Link{}
 	for {
 		_, prev, links, err := e.Store.AuditLinks(ctx, after, exportPage)
 		if err != nil || len(links) == 0 {
@@ -175,7 +177,7 @@ func (e *auditExport) collect(ctx context.Context, at bloom.AuditExport) (b batc
 }
 
 // add appends an entry. It returns false if the entry belongs in the next file.
-func (b *batch) add(a bloom.Audit, before bloom.ChainLink, at bloom.AuditExport) bool {
+func (b *batch) add(a bloom.Audit, before audit.Link, at contract.AuditExport) bool {
 	if b.n == 0 {
 		b.file = auditlog.File{Day: auditlog.Day(a.Timestamp), First: a.Seq, Start: before.Seq != at.Exported, Branch: at.Branch}
 	}

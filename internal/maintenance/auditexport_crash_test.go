@@ -6,15 +6,17 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/auditlog"
 	"github.com/bloom-runtime/bloom/internal/maintenance"
 	"github.com/bloom-runtime/bloom/internal/miniotest"
 	"github.com/bloom-runtime/bloom/internal/objects"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // dying fails at every step in turn, before or after it was done.
 type dying struct {
-	bloom.AuditChainStore
+	contract.AuditChainStore
 	auditlog.Files
 	steps int // that still succeed
 	after bool
@@ -30,7 +32,7 @@ func (d *dying) step(do func() error) error {
 	return errDied
 }
 
-func (d *dying) SetAuditExport(ctx context.Context, was, is bloom.AuditExport) error {
+func (d *dying) SetAuditExport(ctx context.Context, was, is contract.AuditExport) error {
 	return d.step(func() error { return d.AuditChainStore.SetAuditExport(ctx, was, is) })
 }
 
@@ -67,11 +69,11 @@ func TestAnExportThatDiesWritesEachEntryOnce(t *testing.T) {
 
 // unsealed chains its entries only after several looks.
 type unsealed struct {
-	bloom.AuditChainStore
+	contract.AuditChainStore
 	looks int // that find nothing chained
 }
 
-func (u *unsealed) AuditLinks(ctx context.Context, after int64, limit int) (head bloom.ChainHead, prev bloom.ChainLink, links []bloom.ChainLink, err error) {
+func (u *unsealed) AuditLinks(ctx context.Context, after int64, limit int) (head bloom.ChainHead, prev audit.Link, links []audit.Link, err error) {
 	head, prev, links, err = u.AuditChainStore.AuditLinks(ctx, after, limit)
 	if u.looks--; u.looks >= 0 {
 		for i := range links {
@@ -91,7 +93,7 @@ func TestAnExportWaitsForEntriesToCompare(t *testing.T) {
 		export(t, s, files)
 		was, err := s.AuditExport(t.Context())
 		if err == nil {
-			err = s.SetAuditExport(t.Context(), was, bloom.AuditExport{})
+			err = s.SetAuditExport(t.Context(), was, contract.AuditExport{})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -107,7 +109,7 @@ func TestAnExportWaitsForEntriesToCompare(t *testing.T) {
 
 // freezing stops before or after a step until it is thawed.
 type freezing struct {
-	bloom.AuditChainStore
+	contract.AuditChainStore
 	auditlog.Files
 	steps         int // before the one that freezes
 	after         bool
@@ -130,7 +132,7 @@ func (f *freezing) step(do func() error) error {
 	return do()
 }
 
-func (f *freezing) SetAuditExport(ctx context.Context, was, is bloom.AuditExport) error {
+func (f *freezing) SetAuditExport(ctx context.Context, was, is contract.AuditExport) error {
 	return f.step(func() error { return f.AuditChainStore.SetAuditExport(ctx, was, is) })
 }
 

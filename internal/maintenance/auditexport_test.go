@@ -17,16 +17,18 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/auditlog"
 	"github.com/bloom-runtime/bloom/internal/maintenance"
 	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
 // audited is a database with an audit that a test may tamper with.
 type audited struct {
-	bloom.Store
+	contract.Store
 	tamper func(t *testing.T, query string)
 }
 
@@ -71,7 +73,7 @@ func auditedStores(t *testing.T) map[string]audited {
 }
 
 // fill appends entries and waits until they are chained.
-func fill(t *testing.T, s bloom.Store, n int) {
+func fill(t *testing.T, s contract.Store, n int) {
 	t.Helper()
 	for i := range n {
 		if err := s.AppendAudit(t.Context(), bloom.Audit{Action: "test", EntityType: "test", EntityID: fmt.Sprint(i), Actor: "ann", Detail: "é <>&\n"}); err != nil {
@@ -88,7 +90,7 @@ func fill(t *testing.T, s bloom.Store, n int) {
 	}
 }
 
-func export(t *testing.T, s bloom.Store, files auditlog.Files) maintenance.Result {
+func export(t *testing.T, s contract.Store, files auditlog.Files) maintenance.Result {
 	t.Helper()
 	res, err := maintenance.NewAuditExport(maintenance.AuditExportConfig{Store: s, Files: files}).RunOnce(t.Context())
 	if err != nil {
@@ -161,7 +163,7 @@ func TestTamperingIsFound(t *testing.T) {
 		} {
 			s.tamper(t, c.tamper)
 			_, err := auditlog.Verify(t.Context(), s, nil)
-			var fault *bloom.ChainFault
+			var fault *audit.Fault
 			if !errors.As(err, &fault) || fault.Seq != c.wrong {
 				t.Errorf("%s: after %s it says %v, want entry %d", name, what, err, c.wrong)
 			}
@@ -176,8 +178,8 @@ func TestTamperingIsFound(t *testing.T) {
 		if _, err := auditlog.Verify(t.Context(), s, nil); err != nil {
 			t.Errorf("%s: nothing in the database tells, and it says %v", name, err)
 		}
-		var fault *bloom.ChainFault
-		if _, err := auditlog.Verify(t.Context(), s, files); !errors.As(err, &fault) || fault.Seq != 21 || fault.Kind != bloom.ChainDiffers {
+		var fault *audit.Fault
+		if _, err := auditlog.Verify(t.Context(), s, files); !errors.As(err, &fault) || fault.Seq != 21 || fault.Kind != audit.Differs {
 			t.Errorf("%s: after its end was cut off it says %v, want entry 21", name, err)
 		}
 	}
@@ -238,7 +240,7 @@ func TestATamperedLineIsFound(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := auditlog.Verify(t.Context(), nil, files)
-		var fault *bloom.ChainFault
+		var fault *audit.Fault
 		if !errors.As(err, &fault) || fault.Seq != c.wrong || !strings.HasSuffix(path, fault.File) {
 			t.Errorf("with %s it says %v, want entry %d", what, err, c.wrong)
 		}

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"io/fs"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/auditlog"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // reconcile compares the files with the database, once before the first export. If the
@@ -38,7 +39,7 @@ func (e *auditExport) reconcile(ctx context.Context) (reconciled bool, err error
 		case has == holdsOther:
 			return true, e.fork(ctx, all, at)
 		}
-		is := bloom.AuditExport{Exported: f.Last, Hash: hash, Planned: 0, Branch: at.Branch}
+		is := contract.AuditExport{Exported: f.Last, Hash: hash, Planned: 0, Branch: at.Branch}
 		if err := e.Store.SetAuditExport(ctx, at, is); err != nil {
 			return false, err
 		}
@@ -61,7 +62,7 @@ const (
 
 // holds compares a file's entries with the database's entries that follow after.
 func (e *auditExport) holds(ctx context.Context, f auditlog.File, after int64) (has held, hash string, err error) {
-	var links []bloom.ChainLink
+	var links []audit.Link
 	err = auditlog.Lines(ctx, e.Files, f.Name(), func(l auditlog.Line) error {
 		if len(links) == 0 {
 			var err error
@@ -89,8 +90,8 @@ func (e *auditExport) holds(ctx context.Context, f auditlog.File, after int64) (
 var errCompared = errors.New("compared")
 
 // fork begins a branch after the last entry that the database and the files have in common.
-func (e *auditExport) fork(ctx context.Context, all []auditlog.File, at bloom.AuditExport) error {
-	is := bloom.AuditExport{Exported: at.Exported, Hash: at.Hash, Planned: 0, Branch: at.Branch}
+func (e *auditExport) fork(ctx context.Context, all []auditlog.File, at contract.AuditExport) error {
+	is := contract.AuditExport{Exported: at.Exported, Hash: at.Hash, Planned: 0, Branch: at.Branch}
 	for _, f := range all {
 		if f.Branch > at.Branch {
 			// The file is on a later branch, which replaces everything after its first

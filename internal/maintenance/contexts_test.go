@@ -14,7 +14,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob"
 	"github.com/bloom-runtime/bloom/internal/maintenance"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 func sumOf(b []byte) string {
@@ -23,7 +25,7 @@ func sumOf(b []byte) string {
 }
 
 // part uploads content as a worker does.
-func part(t *testing.T, b bloom.Blobs, context, lease, content string) bloom.TranscriptPart {
+func part(t *testing.T, b blob.Blobs, context, lease, content string) bloom.TranscriptPart {
 	t.Helper()
 	zip, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	if err != nil {
@@ -31,7 +33,7 @@ func part(t *testing.T, b bloom.Blobs, context, lease, content string) bloom.Tra
 	}
 	defer zip.Close()
 	frame := zip.EncodeAll([]byte(content), nil)
-	url, err := b.Put(t.Context(), "transcripts/"+bloom.TranscriptFolder(context)+"/"+lease+"-"+sumOf(frame), bytes.NewReader(frame), int64(len(frame)), sumOf(frame))
+	url, err := b.Put(t.Context(), "transcripts/"+contract.TranscriptFolder(context)+"/"+lease+"-"+sumOf(frame), bytes.NewReader(frame), int64(len(frame)), sumOf(frame))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +41,7 @@ func part(t *testing.T, b bloom.Blobs, context, lease, content string) bloom.Tra
 }
 
 // spoken creates a context with a transcript in two parts and a working folder in one.
-func spoken(t *testing.T, s bloom.Store, b bloom.Blobs) bloom.Transcript {
+func spoken(t *testing.T, s contract.Store, b blob.Blobs) contract.Transcript {
 	t.Helper()
 	l := leased(t, s)
 	out, id := "done", uuid.Must(uuid.NewV7()).String()
@@ -48,7 +50,7 @@ func spoken(t *testing.T, s bloom.Store, b bloom.Blobs) bloom.Transcript {
 		Transcript: &bloom.TranscriptUpdate{SessionID: "s", Size: 11, SHA256: sumOf([]byte("hello world")), Parts: []bloom.TranscriptPart{part(t, b, "c", l.ID, "hello "), part(t, b, "c", l.ID, "world")}},
 		Workspace:  &bloom.WorkspaceUpdate{Size: 6, SHA256: sumOf([]byte("folder")), Parts: []bloom.TranscriptPart{part(t, b, "c", l.ID, "folder")}},
 	}
-	if _, err := s.Complete(t.Context(), bloom.CompleteRequest{TaskID: l.TaskID, ArtifactID: id, ResultID: uuid.Must(uuid.NewV7()).String(), BodyHash: id, Content: &out, Size: 4,
+	if _, err := s.Complete(t.Context(), contract.CompleteRequest{TaskID: l.TaskID, ArtifactID: id, ResultID: uuid.Must(uuid.NewV7()).String(), BodyHash: id, Content: &out, Size: 4,
 		SHA256: sumOf([]byte(out)), MediaType: "text/plain", Actor: "w", Completion: c, ContextID: "c"}); err != nil {
 		t.Fatal(err)
 	}
@@ -154,8 +156,8 @@ func TestContextsAreForgottenByThemselvesOnlyWhenAskedTo(t *testing.T) {
 			s := open(t, c)
 			blobs, dir := openBlobs(t)
 			spoken(t, s, blobs)
-			var observed bloom.Removed
-			loop := maintenance.NewRetention(maintenance.RetentionConfig{Store: s, Contents: blobs, Clock: c, Keep: bloom.Keep{Contexts: keep}, Removed: func(r bloom.Removed) { observed.Add(r) }})
+			var observed contract.Removed
+			loop := maintenance.NewRetention(maintenance.RetentionConfig{Store: s, Contents: blobs, Clock: c, Keep: contract.Keep{Contexts: keep}, Removed: func(r contract.Removed) { observed.Add(r) }})
 			c.advance(month - time.Minute)
 			runOnce(t, loop)
 			if n := files(t, dir); n != 3 {
@@ -174,7 +176,7 @@ func TestContextsAreForgottenByThemselvesOnlyWhenAskedTo(t *testing.T) {
 			if err != nil || int64(len(forgotten)) != want {
 				t.Fatalf("workers get %v, %v", forgotten, err)
 			}
-			c.advance(bloom.ForgottenRetention + time.Minute)
+			c.advance(contract.ForgottenRetention + time.Minute)
 			runOnce(t, loop)
 			if forgotten, err := s.Forgotten(t.Context(), 0, 10); err != nil || len(forgotten) != 0 {
 				t.Errorf("after their time workers get %v, %v", forgotten, err)

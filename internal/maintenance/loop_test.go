@@ -10,18 +10,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/maintenance"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 func TestEveryLoopSurvivesEveryOrderOfStartAndStop(t *testing.T) {
 	t.Parallel()
-	s := open(t, bloom.SystemClock{})
+	s := open(t, timing.System{})
 	loops := []*maintenance.Loop{
 		maintenance.NewReaper(maintenance.ReaperConfig{Store: s, Every: time.Millisecond}),
 		maintenance.NewSilentWorkers(maintenance.SilentWorkersConfig{Store: s, Every: time.Millisecond}),
 		maintenance.NewWorkerSync(maintenance.WorkerSyncConfig{Store: s, ControlPlane: &plane{}, Every: time.Millisecond}),
-		maintenance.NewRetention(maintenance.RetentionConfig{Store: s, Every: time.Millisecond, Keep: bloom.Keep{Tasks: time.Hour, Events: time.Hour, Audit: time.Hour}}),
+		maintenance.NewRetention(maintenance.RetentionConfig{Store: s, Every: time.Millisecond, Keep: contract.Keep{Tasks: time.Hour, Events: time.Hour, Audit: time.Hour}}),
 	}
 	for _, l := range loops {
 		t.Run(l.Name(), func(t *testing.T) {

@@ -17,7 +17,9 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/maintenance"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -43,7 +45,7 @@ func (c *clock) advance(d time.Duration) {
 	c.ahead += d
 }
 
-func open(t *testing.T, c bloom.Clock) *sqlite.Store {
+func open(t *testing.T, c timing.Clock) *sqlite.Store {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "bloom.db"), Clock: c, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -54,26 +56,26 @@ func open(t *testing.T, c bloom.Clock) *sqlite.Store {
 }
 
 // leased creates a task that a worker has leased for a minute.
-func leased(t *testing.T, s bloom.Store) bloom.Lease {
+func leased(t *testing.T, s contract.Store) bloom.Lease {
 	t.Helper()
 	if _, _, err := s.RegisterWorker(t.Context(), bloom.WorkerSpec{Name: "w", Status: bloom.WorkerOnline, Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 4}}, "test"); err != nil {
 		t.Fatal(err)
 	}
 	id := uuid.Must(uuid.NewV7()).String()
-	_, _, err := s.CreateTask(t.Context(), bloom.NewTask{ID: id, BodyHash: "h", Spec: bloom.TaskSpec{
+	_, _, err := s.CreateTask(t.Context(), contract.NewTask{ID: id, BodyHash: "h", Spec: bloom.TaskSpec{
 		ContextID: "c", AgentSlug: "a", Prompt: "p", MaxAttempts: 3, DesiredFormat: "text", Policy: bloom.Policy{TimeoutSec: 120},
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, _, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: id, TTLSec: 60})
+	l, _, err := s.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: id, TTLSec: 60})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return l
 }
 
-func status(t *testing.T, s bloom.Store, id string) bloom.TaskStatus {
+func status(t *testing.T, s contract.Store, id string) bloom.TaskStatus {
 	t.Helper()
 	task, err := s.Task(t.Context(), id)
 	if err != nil {
@@ -138,7 +140,7 @@ func TestAJumpOfTheStoresClockIsFollowedByAGrace(t *testing.T) {
 
 // slow is a store whose answer with the time takes a while.
 type slow struct {
-	bloom.Store
+	contract.Store
 	wait func()
 }
 
@@ -164,16 +166,16 @@ func TestASlowStoreIsNoJumpOfItsClock(t *testing.T) {
 
 // outage is a store whose reaping can be made to fail.
 type outage struct {
-	bloom.Store
+	contract.Store
 	mu   sync.Mutex
 	down bool
 }
 
-func (o *outage) Reap(ctx context.Context, limit int) (bloom.Reaped, error) {
+func (o *outage) Reap(ctx context.Context, limit int) (contract.Reaped, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.down {
-		return bloom.Reaped{}, bloom.ErrUnavailable
+		return contract.Reaped{}, bloom.ErrUnavailable
 	}
 	return o.Store.Reap(ctx, limit)
 }

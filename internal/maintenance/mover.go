@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // DefaultMoverEvery is how often the mover looks for content to move. If there is none,
@@ -23,17 +26,17 @@ type MoverConfig struct {
 		Artifact(ctx context.Context, id string) (bloom.Artifact, error)
 		Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error)
 		MoveArtifact(ctx context.Context, id string, from *string, to string) error
-		Transcripts(ctx context.Context, after string, limit int, local bool) ([]bloom.ContextTranscript, error)
-		Transcript(ctx context.Context, contextID string) (*bloom.Transcript, error)
+		Transcripts(ctx context.Context, after string, limit int, local bool) ([]contract.ContextTranscript, error)
+		Transcript(ctx context.Context, contextID string) (*contract.Transcript, error)
 		MovePart(ctx context.Context, contextID, from, to string) error
 	}
 	// Blobs opens and deletes content in all places.
-	Blobs bloom.Blobs
+	Blobs blob.Blobs
 	// Upload puts content into the object storage; nil if none is configured.
 	Upload func(ctx context.Context, key string, content io.Reader, size int64, sha256 string) (url string, err error)
 	// Placed reports whether url is in that object storage.
 	Placed func(url string) bool
-	Clock  bloom.Clock   // bloom.SystemClock when nil
+	Clock  timing.Clock  // timing.System when nil
 	Logger *slog.Logger  // discards when nil
 	Every  time.Duration // DefaultMoverEvery when 0
 	// Moved, if not nil, is called with the result of every move, for metrics.
@@ -50,7 +53,7 @@ type Mover struct {
 // NewMover makes a mover.
 func NewMover(c MoverConfig) *Mover {
 	if c.Clock == nil {
-		c.Clock = bloom.SystemClock{}
+		c.Clock = timing.System{}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // movePart moves a part of a context's transcript or working folder.
 func (m *Mover) movePart(ctx context.Context, contextID string, p bloom.TranscriptPart) error {
 	const prefix = "transcripts/" // which a bucket's name may have, too
-	at, sum := strings.LastIndex(p.URL, prefix), bloom.PartDigest(p.URL)
+	at, sum := strings.LastIndex(p.URL, prefix), contract.PartDigest(p.URL)
 	if at < 0 || sum == "" {
 		return fmt.Errorf("%q is not a part of a transcript", p.URL)
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/blob"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // Defaults of Orphans.
@@ -22,7 +24,7 @@ const (
 	OrphanAge = 30 * time.Hour
 )
 
-// Uploads lists and deletes content in a blob store; bloom.Blobs implements it.
+// Uploads lists and deletes content in a blob store; blob.Blobs implements it.
 type Uploads interface {
 	List(ctx context.Context, day string, fn func(url, key string, age time.Duration) error) error
 	// Delete deletes content. Missing content is not an error.
@@ -34,14 +36,14 @@ type OrphansConfig struct {
 	Name  string // of the loop
 	Store interface {
 		Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error)
-		TranscriptIn(ctx context.Context, folder string) (*bloom.Transcript, error)
+		TranscriptIn(ctx context.Context, folder string) (*contract.Transcript, error)
 	}
 	Places []Uploads
 	// Since is when the first content may have been uploaded.
 	Since time.Time
 	// Ours, if not nil, reports whether content may be deleted. It is called before each run.
 	Ours   func(context.Context) (bool, error)
-	Clock  bloom.Clock   // bloom.SystemClock when nil
+	Clock  timing.Clock  // timing.System when nil
 	Logger *slog.Logger  // discards when nil
 	Every  time.Duration // DefaultOrphansEvery when 0
 }
@@ -51,7 +53,7 @@ type OrphansConfig struct {
 // the uploads of a few days, so that its cost does not grow with what is stored.
 func NewOrphans(c OrphansConfig) *Loop {
 	if c.Clock == nil {
-		c.Clock = bloom.SystemClock{}
+		c.Clock = timing.System{}
 	}
 	return newLoop(c.Name, cmp.Or(c.Every, DefaultOrphansEvery), c.Logger, c.once)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/maintenance"
 	"github.com/bloom-runtime/bloom/internal/miniotest"
 	"github.com/bloom-runtime/bloom/internal/objects"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // age makes everything in the folder old.
@@ -103,7 +104,7 @@ func urls(list []bloom.Artifact) (all []string) {
 	return all
 }
 
-func put(t *testing.T, b bloom.Blobs, key string) string {
+func put(t *testing.T, b blob.Blobs, key string) string {
 	t.Helper()
 	const empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 	url, err := b.Put(t.Context(), key, strings.NewReader(""), 0, empty)
@@ -127,7 +128,7 @@ func (l later) List(ctx context.Context, day string, fn func(url, key string, ag
 const sweptAfter = maintenance.OrphanAge + 24*time.Hour
 
 // sweepAt sweeps a place as if so much time had passed.
-func sweepAt(t *testing.T, s bloom.Store, place maintenance.Uploads, passed time.Duration, ours func(context.Context) (bool, error)) {
+func sweepAt(t *testing.T, s contract.Store, place maintenance.Uploads, passed time.Duration, ours func(context.Context) (bool, error)) {
 	t.Helper()
 	c := newClock()
 	c.advance(passed)
@@ -136,7 +137,7 @@ func sweepAt(t *testing.T, s bloom.Store, place maintenance.Uploads, passed time
 	}
 }
 
-func wantThere(t *testing.T, b bloom.Blobs, there bool, urls ...string) {
+func wantThere(t *testing.T, b blob.Blobs, there bool, urls ...string) {
 	t.Helper()
 	for _, url := range urls {
 		content, err := b.Open(t.Context(), url)
@@ -207,7 +208,7 @@ func TestOnlyOneOfTwoCopiesOfADatabaseSweeps(t *testing.T) {
 	blobs := s3.New(bucket, blob.InstallationArea(uuid.NewString()))
 	first, copied := open(t, newClock()), open(t, newClock())
 	var log strings.Builder
-	mark := func(s bloom.Store, b interface {
+	mark := func(s contract.Store, b interface {
 		Mark(ctx context.Context) (mark, version string, err error)
 		SetMark(ctx context.Context, mark, version string) error
 		MarkURL() string

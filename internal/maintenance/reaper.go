@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // Default intervals.
@@ -27,7 +29,7 @@ const reapBatch = 256
 // Leases is what the Reaper needs of a store.
 type Leases interface {
 	Time(ctx context.Context) (int64, error)
-	Reap(ctx context.Context, limit int) (bloom.Reaped, error)
+	Reap(ctx context.Context, limit int) (contract.Reaped, error)
 	ExtendLeases(ctx context.Context) (int, error)
 }
 
@@ -36,12 +38,12 @@ type ReaperConfig struct {
 	Store  Leases
 	Logger *slog.Logger  // discards when nil
 	Every  time.Duration // DefaultReapEvery when 0
-	Clock  bloom.Clock   // measures the time between runs; bloom.SystemClock when nil
+	Clock  timing.Clock  // measures the time between runs; timing.System when nil
 }
 
 type reaper struct {
 	store Leases
-	clock bloom.Clock
+	clock timing.Clock
 	grace bool // extend all leases before the next reaping
 	// The store's clock in the last run, and this process's before and after it was read.
 	stored        int64
@@ -54,7 +56,7 @@ type reaper struct {
 func NewReaper(c ReaperConfig) *Loop {
 	r := &reaper{store: c.Store, grace: true, clock: c.Clock}
 	if r.clock == nil {
-		r.clock = bloom.SystemClock{}
+		r.clock = timing.System{}
 	}
 	l := newLoop("reaper", cmp.Or(c.Every, DefaultReapEvery), c.Logger, r.once)
 	l.notRun = func() { r.grace = true }
@@ -109,7 +111,7 @@ func (r *reaper) jump(ctx context.Context) (jump time.Duration, err error) {
 	return jump, nil
 }
 
-func (r *reaper) reap(ctx context.Context) (all bloom.Reaped, err error) {
+func (r *reaper) reap(ctx context.Context) (all contract.Reaped, err error) {
 	for {
 		got, err := r.store.Reap(ctx, reapBatch)
 		if err != nil {

@@ -6,7 +6,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // Defaults of Retention.
@@ -28,7 +29,7 @@ const (
 	minPause     = 5 * time.Millisecond
 )
 
-// Contents deletes content from the blob store; bloom.Blobs implements it.
+// Contents deletes content from the blob store; blob.Blobs implements it.
 type Contents interface {
 	// Delete deletes content. Missing content is not an error.
 	Delete(ctx context.Context, url string) error
@@ -36,19 +37,19 @@ type Contents interface {
 
 // RetentionConfig is what Retention needs. Store is required.
 type RetentionConfig struct {
-	Store    bloom.RetentionStore
+	Store    contract.RetentionStore
 	Contents Contents      // of removed artifacts; nil keeps their content
-	Clock    bloom.Clock   // times the pauses; bloom.SystemClock when nil
+	Clock    timing.Clock  // times the pauses; timing.System when nil
 	Logger   *slog.Logger  // discards when nil
 	Every    time.Duration // DefaultRetentionEvery when 0
 	Busy     time.Duration // DefaultRetentionBusy when 0
-	Keep     bloom.Keep
+	Keep     contract.Keep
 	// Transcripts, if not nil, writes events into transcripts before they are removed.
 	Transcripts *Transcripts
 	// ExportedOnly keeps audit entries until they are exported.
 	ExportedOnly bool
 	// Removed, if not nil, is called after every batch, for metrics.
-	Removed func(bloom.Removed)
+	Removed func(contract.Removed)
 	// Deleted, if not nil, is called with the result of every deletion from Contents, for
 	// metrics.
 	Deleted func(error)
@@ -64,32 +65,32 @@ type retention struct {
 type oldKind struct {
 	keep   time.Duration
 	limit  int
-	before func(context.Context, bloom.RemoveRequest) error // called before remove; may be nil
-	remove func(context.Context, bloom.RemoveRequest) (bloom.Removed, error)
+	before func(context.Context, contract.RemoveRequest) error // called before remove; may be nil
+	remove func(context.Context, contract.RemoveRequest) (contract.Removed, error)
 	after  int64
 }
 
 // NewRetention makes the loop that removes what is older than configured: ended tasks with
 // everything that belongs to them, events of ended tasks, audit entries and unused contexts.
 // It also removes records of forgotten contexts that are older than
-// bloom.ForgottenRetention. It works in small batches, and pauses after each for three
+// contract.ForgottenRetention. It works in small batches, and pauses after each for three
 // times as long as the batch took, so that it slows down when the database is busy. It
 // deletes content in the blob store last; an interrupted run leaves it listed for the next
 // run.
 func NewRetention(c RetentionConfig) *Loop {
 	c.Busy = cmp.Or(c.Busy, DefaultRetentionBusy)
 	if c.Clock == nil {
-		c.Clock = bloom.SystemClock{}
+		c.Clock = timing.System{}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	r := &retention{RetentionConfig: c, log: c.Logger, kinds: []*oldKind{
-		{keep: c.Keep.Tasks, limit: bloom.DefaultRemoveBatch, remove: c.Store.RemoveTasks},
-		{keep: c.Keep.Events, limit: bloom.DefaultRemoveBatch, remove: c.Store.RemoveEvents},
+		{keep: c.Keep.Tasks, limit: contract.DefaultRemoveBatch, remove: c.Store.RemoveTasks},
+		{keep: c.Keep.Events, limit: contract.DefaultRemoveBatch, remove: c.Store.RemoveEvents},
 		{keep: c.Keep.Audit, limit: auditBatch, remove: c.Store.RemoveAudit},
-		{keep: c.Keep.Contexts, limit: bloom.DefaultRemoveBatch, remove: c.Store.RemoveContexts},
-		{keep: bloom.ForgottenRetention, limit: noteBatch, remove: c.Store.RemoveForgotten},
+		{keep: c.Keep.Contexts, limit: contract.DefaultRemoveBatch, remove: c.Store.RemoveContexts},
+		{keep: contract.ForgottenRetention, limit: noteBatch, remove: c.Store.RemoveForgotten},
 	}}
 	if t := c.Transcripts; t != nil {
 		r.kinds[1].before = t.Keep
@@ -98,7 +99,7 @@ func NewRetention(c RetentionConfig) *Loop {
 }
 
 func (r *retention) once(ctx context.Context) (res Result, err error) {
-	var all bloom.Removed
+	var all contract.Removed
 	until := r.Clock.Now().Add(r.Busy)
 	for _, k := range r.kinds {
 		if k.keep > 0 && err == nil {
@@ -116,9 +117,9 @@ func (r *retention) once(ctx context.Context) (res Result, err error) {
 }
 
 // walk removes one kind in batches, until there is no more or the time is up.
-func (r *retention) walk(ctx context.Context, k *oldKind, until time.Time, all *bloom.Removed) error {
+func (r *retention) walk(ctx context.Context, k *oldKind, until time.Time, all *contract.Removed) error {
 	for began := r.Clock.Now(); !began.After(until); began = r.Clock.Now() {
-		batch := bloom.RemoveRequest{OlderThan: k.keep, After: k.after, Limit: k.limit, Kept: k.before != nil, Exported: r.ExportedOnly}
+		batch := contract.RemoveRequest{OlderThan: k.keep, After: k.after, Limit: k.limit, Kept: k.before != nil, Exported: r.ExportedOnly}
 		if k.before != nil {
 			if err := k.before(ctx, batch); err != nil {
 				return err

@@ -8,17 +8,18 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/maintenance"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // endless is a store in which every batch leaves more.
 type endless struct {
-	bloom.RetentionStore
+	contract.RetentionStore
 	batches chan int64
 	each    func()
 	fail    error
 }
 
-func (e *endless) RemoveTasks(_ context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
+func (e *endless) RemoveTasks(_ context.Context, r contract.RemoveRequest) (contract.Removed, error) {
 	select {
 	case e.batches <- r.After:
 	default:
@@ -26,10 +27,10 @@ func (e *endless) RemoveTasks(_ context.Context, r bloom.RemoveRequest) (bloom.R
 	if e.each != nil {
 		e.each()
 	}
-	return bloom.Removed{Tasks: 1, Next: r.After + 1, More: true}, e.fail
+	return contract.Removed{Tasks: 1, Next: r.After + 1, More: true}, e.fail
 }
 
-func (e *endless) RemovedContent(context.Context, int64, int) ([]bloom.RemovedContent, error) {
+func (e *endless) RemovedContent(context.Context, int64, int) ([]contract.RemovedContent, error) {
 	return nil, nil
 }
 
@@ -42,7 +43,7 @@ func TestARunIsBoundedAndTheNextGoesOnWhereItStopped(t *testing.T) {
 			c.advance(6 * time.Minute)
 		}
 	}}
-	loop := maintenance.NewRetention(maintenance.RetentionConfig{Store: e, Clock: c, Keep: bloom.Keep{Tasks: month}, Busy: 5 * time.Minute})
+	loop := maintenance.NewRetention(maintenance.RetentionConfig{Store: e, Clock: c, Keep: contract.Keep{Tasks: month}, Busy: 5 * time.Minute})
 	for _, begin := range []int64{0, 3} {
 		if res := runOnce(t, loop); res.Changed != 3 {
 			t.Fatalf("a run of %+v", res)
@@ -58,7 +59,7 @@ func TestARunIsBoundedAndTheNextGoesOnWhereItStopped(t *testing.T) {
 func TestStoppingEndsTheRemovalBetweenTwoBatches(t *testing.T) {
 	t.Parallel()
 	e := &endless{batches: make(chan int64)}
-	loop := maintenance.NewRetention(maintenance.RetentionConfig{Store: e, Keep: bloom.Keep{Tasks: month}})
+	loop := maintenance.NewRetention(maintenance.RetentionConfig{Store: e, Keep: contract.Keep{Tasks: month}})
 	loop.Start()
 	for range 3 {
 		<-e.batches
@@ -69,7 +70,7 @@ func TestStoppingEndsTheRemovalBetweenTwoBatches(t *testing.T) {
 func TestAFailingStoreIsReported(t *testing.T) {
 	t.Parallel()
 	e := &endless{fail: bloom.ErrUnavailable}
-	if _, err := maintenance.NewRetention(maintenance.RetentionConfig{Store: e, Keep: bloom.Keep{Tasks: month}}).RunOnce(t.Context()); !errors.Is(err, bloom.ErrUnavailable) {
+	if _, err := maintenance.NewRetention(maintenance.RetentionConfig{Store: e, Keep: contract.Keep{Tasks: month}}).RunOnce(t.Context()); !errors.Is(err, bloom.ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -77,7 +78,7 @@ func TestAFailingStoreIsReported(t *testing.T) {
 func TestOneReplicaRemovesAtATime(t *testing.T) {
 	t.Parallel()
 	e := &endless{batches: make(chan int64, 1)}
-	loop := maintenance.NewRetention(maintenance.RetentionConfig{Store: e, Keep: bloom.Keep{Tasks: month}}).OnlyLeader(func(context.Context) (bool, error) { return false, nil })
+	loop := maintenance.NewRetention(maintenance.RetentionConfig{Store: e, Keep: contract.Keep{Tasks: month}}).OnlyLeader(func(context.Context) (bool, error) { return false, nil })
 	if res := runOnce(t, loop); res.Changed != 0 || len(e.batches) != 0 {
 		t.Errorf("it removed while another one does: %+v", res)
 	}

@@ -16,8 +16,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob"
 	"github.com/bloom-runtime/bloom/internal/blob/local"
 	"github.com/bloom-runtime/bloom/internal/maintenance"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
@@ -35,7 +37,7 @@ func openBlobs(t *testing.T) (*local.Store, string) {
 }
 
 // ended creates an ended task with its content in the blob store.
-func ended(t *testing.T, s bloom.Store, b bloom.Blobs) string {
+func ended(t *testing.T, s contract.Store, b blob.Blobs) string {
 	t.Helper()
 	l := leased(t, s)
 	const content = "a long text"
@@ -45,7 +47,7 @@ func ended(t *testing.T, s bloom.Store, b bloom.Blobs) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.Complete(t.Context(), bloom.CompleteRequest{
+	_, err = s.Complete(t.Context(), contract.CompleteRequest{
 		TaskID: l.TaskID, ArtifactID: id, ResultID: uuid.Must(uuid.NewV7()).String(), BodyHash: id, URL: &url, Size: int64(len(content)),
 		SHA256: hex.EncodeToString(sum[:]), MediaType: "text/plain", Actor: "w",
 		Completion: bloom.Completion{LeaseID: l.ID, Status: bloom.OutcomeSuccess, ArtifactType: bloom.DefaultArtifactType},
@@ -71,7 +73,7 @@ func files(t *testing.T, dir string) (n int) {
 	return n
 }
 
-func wantTask(t *testing.T, s bloom.Store, id string, there bool) {
+func wantTask(t *testing.T, s contract.Store, id string, there bool) {
 	t.Helper()
 	if _, err := s.Task(t.Context(), id); errors.Is(err, bloom.ErrTaskNotFound) == there {
 		t.Errorf("task %s: %v, want it there: %v", id, err, there)
@@ -84,9 +86,9 @@ func TestOldDataIsRemovedWithItsContentAndAuditedOnce(t *testing.T) {
 	s := open(t, c)
 	b, dir := openBlobs(t)
 	var log bytes.Buffer
-	var observed bloom.Removed
+	var observed contract.Removed
 	loop := maintenance.NewRetention(maintenance.RetentionConfig{
-		Store: s, Contents: b, Clock: c, Logger: slog.New(slog.NewTextHandler(&log, nil)), Keep: bloom.Keep{Tasks: month}, Removed: func(r bloom.Removed) { observed.Add(r) },
+		Store: s, Contents: b, Clock: c, Logger: slog.New(slog.NewTextHandler(&log, nil)), Keep: contract.Keep{Tasks: month}, Removed: func(r contract.Removed) { observed.Add(r) },
 	})
 	old := ended(t, s, b)
 	waiting := leased(t, s).TaskID
@@ -157,7 +159,7 @@ func TestContentThatAKilledRunLeftIsDeletedByTheNext(t *testing.T) {
 	ended(t, s, b)
 	c.advance(2 * month)
 	// As far as a run gets that is killed after its commit.
-	if did, err := s.RemoveTasks(t.Context(), bloom.RemoveRequest{OlderThan: month}); err != nil || did.Tasks != 1 {
+	if did, err := s.RemoveTasks(t.Context(), contract.RemoveRequest{OlderThan: month}); err != nil || did.Tasks != 1 {
 		t.Fatalf("%+v, %v", did, err)
 	}
 	if n := files(t, dir); n != 1 {
@@ -176,7 +178,7 @@ func TestContentThatAKilledRunLeftIsDeletedByTheNext(t *testing.T) {
 
 // shaky is a blob store that refuses to delete while it is down.
 type shaky struct {
-	bloom.Blobs
+	blob.Blobs
 	down  func(url string) bool
 	asked int
 }
@@ -205,7 +207,7 @@ func TestContentThatCannotBeDeletedBlocksNoOther(t *testing.T) {
 	}}
 	c.advance(2 * month)
 	var log bytes.Buffer
-	loop := maintenance.NewRetention(maintenance.RetentionConfig{Store: s, Contents: sh, Clock: c, Keep: bloom.Keep{Tasks: month}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	loop := maintenance.NewRetention(maintenance.RetentionConfig{Store: s, Contents: sh, Clock: c, Keep: contract.Keep{Tasks: month}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if res := runOnce(t, loop); res.Changed == 0 || files(t, dir) != 1 || strings.Count(log.String(), "level=WARN") != 1 {
 		t.Fatalf("%+v, %d contents left:\n%s", res, files(t, dir), log.String())
 	}
@@ -226,7 +228,7 @@ func TestAnUnavailableBlobStoreIsNotAskedForEveryObject(t *testing.T) {
 	}
 	sh := &shaky{Blobs: b, down: func(string) bool { return true }}
 	c.advance(2 * month)
-	runOnce(t, maintenance.NewRetention(maintenance.RetentionConfig{Store: s, Contents: sh, Clock: c, Keep: bloom.Keep{Tasks: month}}))
+	runOnce(t, maintenance.NewRetention(maintenance.RetentionConfig{Store: s, Contents: sh, Clock: c, Keep: contract.Keep{Tasks: month}}))
 	if list, err := s.RemovedContent(t.Context(), 0, 100); err != nil || len(list) != 12 || sh.asked != 5 || files(t, dir) != 12 {
 		t.Errorf("asked %d times, %d listed, %d contents: %v", sh.asked, len(list), files(t, dir), err)
 	}

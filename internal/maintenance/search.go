@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // DefaultSearchEvery is how often the loop looks for tasks whose texts have changed.
@@ -14,8 +14,8 @@ const DefaultSearchEvery = 500 * time.Millisecond
 
 // SearchConfig is what NewSearch needs. Store and Read are required.
 type SearchConfig struct {
-	Store  bloom.SearchStore
-	Read   bloom.ReadContent
+	Store  contract.SearchStore
+	Read   contract.ReadContent
 	Logger *slog.Logger  // discards when nil
 	Every  time.Duration // DefaultSearchEvery when 0
 }

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // DefaultSeriesEvery is how often the queue is sampled.
@@ -14,7 +14,7 @@ const DefaultSeriesEvery = time.Minute
 
 // SeriesConfig is what Series needs. Store is required.
 type SeriesConfig struct {
-	Store  bloom.SeriesStore
+	Store  contract.SeriesStore
 	Logger *slog.Logger  // discards when nil
 	Every  time.Duration // DefaultSeriesEvery when 0
 }

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // Defaults of StorageWatch.
@@ -26,7 +26,7 @@ type StorageWatchConfig struct {
 	Unavailable func() bool
 	// Back, if not nil, is called when the storage is available again.
 	Back   func()
-	Clock  bloom.Clock   // bloom.SystemClock when nil
+	Clock  timing.Clock  // timing.System when nil
 	Logger *slog.Logger  // discards when nil
 	Every  time.Duration // DefaultStorageEvery when 0
 }
@@ -34,7 +34,7 @@ type StorageWatchConfig struct {
 // NewStorageWatch makes the loop that detects when the object storage is available again.
 func NewStorageWatch(c StorageWatchConfig) *Loop {
 	if c.Clock == nil {
-		c.Clock = bloom.SystemClock{}
+		c.Clock = timing.System{}
 	}
 	var last time.Time
 	l := newLoop("artifact-storage", cmp.Or(c.Every, DefaultStorageEvery), c.Logger, func(ctx context.Context) (Result, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // transcriptWriter writes the transcripts of one task, one for each run.
@@ -28,12 +29,12 @@ type transcriptWriter struct {
 
 	epoch       int64 // of the current run; 0 before its lease
 	first, last int64
-	done        []bloom.NewArtifact
+	done        []contract.NewArtifact
 }
 
 // write uploads the transcripts of the events that follow after.
-func (w *transcriptWriter) write(ctx context.Context, after int64) (add bloom.AddTranscripts, err error) {
-	add = bloom.AddTranscripts{TaskID: w.taskID, After: after, To: after}
+func (w *transcriptWriter) write(ctx context.Context, after int64) (add contract.AddTranscripts, err error) {
+	add = contract.AddTranscripts{TaskID: w.taskID, After: after, To: after}
 	for {
 		events, err := w.t.c.Store.Events(ctx, w.taskID, add.To, transcriptPage)
 		if err != nil {
@@ -116,7 +117,7 @@ func (w *transcriptWriter) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.done = append(w.done, bloom.NewArtifact{
+	w.done = append(w.done, contract.NewArtifact{
 		ID: id.String(), TaskID: w.taskID, Epoch: w.epoch, Path: bloom.TranscriptPath(w.first, w.last), Type: bloom.ArtifactTranscript, Tags: []string{},
 		MediaType: "application/gzip", URL: url, Size: size, SHA256: sum, Displaced: w.t.c.Placed != nil && !w.t.c.Placed(url),
 	})

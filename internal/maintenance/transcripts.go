@@ -12,6 +12,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // Defaults of Transcripts.
@@ -29,16 +32,16 @@ type TranscriptsConfig struct {
 	Store interface {
 		Events(ctx context.Context, taskID string, after int64, limit int) ([]bloom.Event, error)
 		DueTranscripts(ctx context.Context, after int64, limit int) (taskIDs []string, next int64, err error)
-		UntranscribedStreams(ctx context.Context, r bloom.RemoveRequest) (ids []string, next int64, more bool, err error)
+		UntranscribedStreams(ctx context.Context, r contract.RemoveRequest) (ids []string, next int64, more bool, err error)
 		TranscribedTo(ctx context.Context, taskID string) (int64, error)
-		AddTranscripts(ctx context.Context, r bloom.AddTranscripts) error
+		AddTranscripts(ctx context.Context, r contract.AddTranscripts) error
 	}
-	Blobs bloom.Blobs
+	Blobs blob.Blobs
 	// Placed reports whether url is in the preferred storage; nil means that all are.
 	Placed func(url string) bool
 	// Dir is the folder for temporary files.
 	Dir    string
-	Clock  bloom.Clock   // bloom.SystemClock when nil
+	Clock  timing.Clock  // timing.System when nil
 	Logger *slog.Logger  // discards when nil
 	Every  time.Duration // DefaultTranscriptsEvery when 0
 	// Written, if not nil, is called with the result for every task, for metrics.
@@ -58,7 +61,7 @@ type Transcripts struct {
 // NewTranscripts makes Transcripts.
 func NewTranscripts(c TranscriptsConfig) *Transcripts {
 	if c.Clock == nil {
-		c.Clock = bloom.SystemClock{}
+		c.Clock = timing.System{}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -86,12 +89,12 @@ func (t *Transcripts) Loop() *Loop {
 }
 
 // Keep writes the transcripts of the events that RemoveEvents would remove.
-func (t *Transcripts) Keep(ctx context.Context, r bloom.RemoveRequest) error {
+func (t *Transcripts) Keep(ctx context.Context, r contract.RemoveRequest) error {
 	ids, _, _, err := t.c.Store.UntranscribedStreams(ctx, r)
 	if err == nil {
 		_, err = t.writeAll(ctx, ids)
 	}
-	if errors.Is(err, bloom.ErrBlobsUnavailable) {
+	if errors.Is(err, blob.ErrUnavailable) {
 		t.log.WarnContext(ctx, "keeping events until their transcripts can be stored", "error", err)
 		return nil
 	}
@@ -120,7 +123,7 @@ func (t *Transcripts) writeAll(ctx context.Context, ids []string) (written int, 
 				written++
 			case ctx.Err() != nil:
 				return ctx.Err()
-			case errors.Is(err, bloom.ErrBlobsUnavailable):
+			case errors.Is(err, blob.ErrUnavailable):
 				return err
 			default:
 				t.backOff(id)

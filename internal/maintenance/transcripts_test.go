@@ -11,11 +11,12 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/maintenance"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // streams are due streams, of which the first cannot be read.
 type streams struct {
-	bloom.Store
+	contract.Store
 	bad int64
 
 	mu  sync.Mutex
@@ -43,7 +44,7 @@ func (s *streams) TranscribedTo(_ context.Context, id string) (int64, error) {
 
 func (s *streams) Events(context.Context, string, int64, int) ([]bloom.Event, error) { return nil, nil }
 
-func (s *streams) AddTranscripts(_ context.Context, r bloom.AddTranscripts) error {
+func (s *streams) AddTranscripts(_ context.Context, r contract.AddTranscripts) error {
 	n, err := strconv.ParseInt(r.TaskID, 10, 64)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,6 +12,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // verifyWindow limits the memory for decompression, in bytes: twice the window that workers
@@ -66,7 +68,7 @@ func (m *Mover) verifyParts(ctx context.Context, contextID, what string, parts [
 }
 
 // sameParts reports whether a transcript still has the parts.
-func sameParts(t bloom.Transcript, parts []bloom.TranscriptPart) bool {
+func sameParts(t contract.Transcript, parts []bloom.TranscriptPart) bool {
 	has := map[string]bool{}
 	for _, url := range t.URLs() {
 		has[url] = true
@@ -82,7 +84,7 @@ func sameParts(t bloom.Transcript, parts []bloom.TranscriptPart) bool {
 // partsReader reads parts in sequence, and compares each with its size and checksum.
 type partsReader struct {
 	ctx       context.Context //nolint:containedctx // of one verification
-	blobs     bloom.Blobs
+	blobs     blob.Blobs
 	remaining []bloom.TranscriptPart
 
 	current bloom.TranscriptPart
@@ -160,7 +162,7 @@ func (r *partsReader) next() error {
 	switch {
 	case r.size != r.current.Size:
 		return fmt.Errorf("%w: it has %d bytes instead of %d", errPartDiffers, r.size, r.current.Size)
-	case hex.EncodeToString(r.sum.Sum(nil)) != bloom.PartDigest(r.current.URL):
+	case hex.EncodeToString(r.sum.Sum(nil)) != contract.PartDigest(r.current.URL):
 		return fmt.Errorf("%w: another SHA-256", errPartDiffers)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/input"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // DefaultSyncEvery is how often workers are read from the control plane.
@@ -27,7 +28,7 @@ const (
 // Agent is a worker as the control plane reports it.
 type Agent struct {
 	// WorkerReport's LastSeen is ignored, because it is not by the store's clock.
-	bloom.WorkerReport
+	contract.WorkerReport
 	// HeartbeatAt is the time of its last heartbeat by the control plane's clock, in any
 	// unit, 0 if it never sent one. It is only compared with its previous value.
 	HeartbeatAt int64
@@ -42,7 +43,7 @@ type ControlPlane interface {
 
 // ReportedWorkers is what WorkerSync needs of a store.
 type ReportedWorkers interface {
-	SyncWorkers(ctx context.Context, reports []bloom.WorkerReport) (changed int, err error)
+	SyncWorkers(ctx context.Context, reports []contract.WorkerReport) (changed int, err error)
 	FollowDrain(ctx context.Context, id string, drain bool, actor string) (bloom.Worker, error)
 	ControlDrained(ctx context.Context) ([]string, error)
 }
@@ -130,8 +131,8 @@ func (w *workerSync) drain(ctx context.Context, agents []Agent) error {
 
 // reports returns a report for each agent. It compares heartbeats only with earlier ones,
 // never with this server's clock, which may be hours off.
-func (w *workerSync) reports(agents []Agent) []bloom.WorkerReport {
-	out := make([]bloom.WorkerReport, 0, len(agents))
+func (w *workerSync) reports(agents []Agent) []contract.WorkerReport {
+	out := make([]contract.WorkerReport, 0, len(agents))
 	for _, a := range agents {
 		r := a.WorkerReport
 		r.LastSeen = 0

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/maintenance"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // plane is a control plane with scripted reports.
@@ -36,10 +37,10 @@ func (p *plane) set(err error, agents ...maintenance.Agent) {
 }
 
 func agent(name string, status bloom.WorkerStatus, heartbeat int64) maintenance.Agent {
-	return maintenance.Agent{HeartbeatAt: heartbeat, WorkerReport: bloom.WorkerReport{Name: name, Status: status, Capabilities: &bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1}}}
+	return maintenance.Agent{HeartbeatAt: heartbeat, WorkerReport: contract.WorkerReport{Name: name, Status: status, Capabilities: &bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 1}}}
 }
 
-func workerStatus(t *testing.T, s bloom.Store, name string) bloom.WorkerStatus {
+func workerStatus(t *testing.T, s contract.Store, name string) bloom.WorkerStatus {
 	t.Helper()
 	w, _, err := s.Worker(t.Context(), name)
 	if err != nil {

@@ -3,8 +3,8 @@ package membridge
 import (
 	"net/http"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/guard"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // Limits are rate limits in requests per minute; 0 means unlimited. Each replica counts separately.
@@ -23,7 +23,7 @@ type limits struct {
 func newLimits(c Config, m *metrics) limits {
 	clock := c.Clock
 	if clock == nil {
-		clock = bloom.SystemClock{}
+		clock = timing.System{}
 	}
 	all := guard.NewLimits(clock, c.Log, func(limit string) { m.refused.WithLabelValues(limit).Inc() })
 	limit := func(name, of string, perMinute int) *guard.Limit {

@@ -18,10 +18,10 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/guard"
 	"github.com/bloom-runtime/bloom/internal/membridge/registry"
 	"github.com/bloom-runtime/bloom/internal/membridge/store"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // Defaults of Config.
@@ -87,7 +87,7 @@ type Config struct {
 	Proxies guard.Proxies
 
 	// Clock is for tests; nil means the store's own.
-	Clock bloom.Clock
+	Clock timing.Clock
 	Log   *slog.Logger // nil means slog.Default()
 }
 

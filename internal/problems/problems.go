@@ -12,6 +12,8 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/content"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // Machine is what a server knows about itself, apart from its store.
@@ -54,10 +56,10 @@ const (
 
 // Finder finds problems, and caches the last ones. It is safe for concurrent use.
 type Finder struct {
-	store  bloom.Store
+	store  contract.Store
 	server func() Server
 	bytes  *content.Store
-	clock  bloom.Clock
+	clock  timing.Clock
 	log    *slog.Logger
 
 	mu    sync.Mutex // held while they are being found
@@ -66,7 +68,7 @@ type Finder struct {
 }
 
 // New returns a Finder.
-func New(store bloom.Store, server func() Server, bytes *content.Store, clock bloom.Clock, log *slog.Logger) *Finder {
+func New(store contract.Store, server func() Server, bytes *content.Store, clock timing.Clock, log *slog.Logger) *Finder {
 	return &Finder{store: store, server: server, bytes: bytes, clock: clock, log: log}
 }
 
@@ -79,7 +81,7 @@ func (r *Finder) Find(ctx context.Context, admin bool) bloom.Problems {
 	if now := r.clock.Now(); r.at.IsZero() || now.Sub(r.at).Abs() >= foundFor {
 		ctx, done := context.WithTimeout(context.WithoutCancel(ctx), findTime) // the result is for other callers, too
 		defer done()
-		f := facts{now: bloom.Millis(now), server: r.server()}
+		f := facts{now: timing.Millis(now), server: r.server()}
 		f.ofServer(r.bytes.State())
 		if err := f.read(ctx, r); err == nil {
 			f.ofWorkers()
@@ -88,7 +90,7 @@ func (r *Finder) Find(ctx context.Context, admin bool) bloom.Problems {
 			f.ofEnded()
 			f.ofKeys()
 		} else {
-			f.add(bloom.Problem{Code: bloom.ProblemStorage, Severity: bloom.SeverityError})
+			f.add(bloom.Problem{Code: CodeStorage, Severity: bloom.SeverityError})
 			r.log.WarnContext(ctx, "finding problems failed: the store is unavailable", "error", err)
 		}
 		slices.SortStableFunc(f.found, func(a, b bloom.Problem) int {
@@ -98,7 +100,7 @@ func (r *Finder) Find(ctx context.Context, admin bool) bloom.Problems {
 	}
 	found := r.found
 	if !admin {
-		found.Problems = slices.DeleteFunc(slices.Clone(found.Problems), func(p bloom.Problem) bool { return p.Code == bloom.ProblemKeysExpire })
+		found.Problems = slices.DeleteFunc(slices.Clone(found.Problems), func(p bloom.Problem) bool { return p.Code == CodeKeysExpire })
 	}
 	return found
 }
@@ -111,9 +113,9 @@ type facts struct {
 
 	stats     bloom.Stats
 	workers   []bloom.Worker
-	depths    []bloom.QueueDepth
-	ordered   bloom.HeldBack
-	delayed   bloom.HeldBack
+	depths    []contract.QueueDepth
+	ordered   contract.HeldBack
+	delayed   contract.HeldBack
 	failed    []bloom.Task
 	completed []bloom.Task
 	dead      []bloom.Task
@@ -130,8 +132,8 @@ func (f *facts) read(ctx context.Context, r *Finder) error {
 	f.stats, errs[0] = r.store.Stats(ctx)
 	f.workers, errs[1] = r.store.Workers(ctx)
 	f.depths, errs[2] = r.store.QueueDepths(ctx, mostSets, mostTasks)
-	f.ordered, errs[3] = r.store.HeldBack(ctx, bloom.GateOrdered, mostTasks)
-	f.delayed, errs[4] = r.store.HeldBack(ctx, bloom.GateDelayed, mostTasks)
+	f.ordered, errs[3] = r.store.HeldBack(ctx, contract.GateOrdered, mostTasks)
+	f.delayed, errs[4] = r.store.HeldBack(ctx, contract.GateDelayed, mostTasks)
 	f.failed, errs[5] = tasks(bloom.TaskFailed)
 	if f.stats.Tasks.ByStatus[bloom.TaskDead] > 0 {
 		f.dead, errs[6] = tasks(bloom.TaskDead)
@@ -148,7 +150,7 @@ var severities = []bloom.Severity{bloom.SeverityError, bloom.SeverityWarning, bl
 
 // add adds a problem with its texts.
 func (f *facts) add(p bloom.Problem) {
-	p.Names = p.Names[:min(len(p.Names), bloom.MaxProblemNames)]
+	p.Names = p.Names[:min(len(p.Names), MaxNames)]
 	render(&p, f.now)
 	f.found = append(f.found, p)
 }

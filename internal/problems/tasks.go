@@ -16,10 +16,10 @@ var waitProblems = map[bloom.WaitReason]struct {
 	severity bloom.Severity
 	now      bool // a problem at once, not only after waitPatience
 }{
-	bloom.WaitLabels:  {bloom.ProblemWaitLabels, bloom.SeverityError, true},
-	bloom.WaitDrained: {bloom.ProblemWaitDrained, bloom.SeverityError, true},
-	bloom.WaitFull:    {bloom.ProblemWaitSlots, bloom.SeverityWarning, false},
-	bloom.WaitNothing: {bloom.ProblemWait, bloom.SeverityWarning, false},
+	WaitLabels:  {CodeWaitLabels, bloom.SeverityError, true},
+	WaitDrained: {CodeWaitDrained, bloom.SeverityError, true},
+	WaitFull:    {CodeWaitSlots, bloom.SeverityWarning, false},
+	WaitNothing: {CodeWait, bloom.SeverityWarning, false},
 }
 
 // ofQueue finds the tasks that have waited too long, and why.
@@ -29,14 +29,14 @@ func (f *facts) ofQueue() {
 	for _, d := range f.depths {
 		w, stuck := NoWorker(d.Labels, f.workers)
 		if !stuck {
-			w.Reason = bloom.WaitNothing
+			w.Reason = WaitNothing
 		}
 		wait, known := waitProblems[w.Reason]
 		if !known || !wait.now && d.Since > late {
 			continue
 		}
 		p := &bloom.Problem{Code: wait.code, Severity: wait.severity, Since: d.Since}
-		if wait.code == bloom.ProblemWaitLabels {
+		if wait.code == CodeWaitLabels {
 			p.Labels = d.Labels
 		}
 		key := p.Code + strings.Join(p.Labels, "\x00")
@@ -50,25 +50,25 @@ func (f *facts) ofQueue() {
 		f.add(*groups[key])
 	}
 	if n := f.ordered.Tasks; n > 0 && f.ordered.Since <= late {
-		f.add(bloom.Problem{Code: bloom.ProblemWaitOrder, Severity: bloom.SeverityWarning, Count: n, More: n == mostTasks, Since: f.ordered.Since})
+		f.add(bloom.Problem{Code: CodeWaitOrder, Severity: bloom.SeverityWarning, Count: n, More: n == mostTasks, Since: f.ordered.Since})
 	}
 	if n := f.delayed.Tasks; n > 0 {
-		f.add(bloom.Problem{Code: bloom.ProblemDelayed, Severity: bloom.SeverityInfo, Count: n, More: n == mostTasks, Until: f.delayed.Until})
+		f.add(bloom.Problem{Code: CodeDelayed, Severity: bloom.SeverityInfo, Count: n, More: n == mostTasks, Until: f.delayed.Until})
 	}
 	if queued := f.stats.Tasks.ByStatus[bloom.TaskQueued]; f.server.MaxQueued > 0 && queued >= f.server.MaxQueued {
-		f.add(bloom.Problem{Code: bloom.ProblemQueueFull, Severity: bloom.SeverityError, Count: queued})
+		f.add(bloom.Problem{Code: CodeQueueFull, Severity: bloom.SeverityError, Count: queued})
 	}
 }
 
 // ofEnded finds the problems of tasks that have ended.
 func (f *facts) ofEnded() {
 	if n := f.stats.Tasks.ByStatus[bloom.TaskDead]; n > 0 {
-		f.add(bloom.Problem{Code: bloom.ProblemDead, Severity: bloom.SeverityWarning, Count: n, Causes: causesOf(f.dead)})
+		f.add(bloom.Problem{Code: CodeDead, Severity: bloom.SeverityWarning, Count: n, Causes: causesOf(f.dead)})
 	}
 	recent := f.recent()
 	more := len(f.failed) == tasksPerPage && len(recent) == tasksPerPage
 	if failed := slices.DeleteFunc(recent, refusedCredentials); len(failed) > 0 {
-		f.add(bloom.Problem{Code: bloom.ProblemFailed, Severity: bloom.SeverityWarning, Count: int64(len(failed)), More: more, Causes: causesOf(failed)})
+		f.add(bloom.Problem{Code: CodeFailed, Severity: bloom.SeverityWarning, Count: int64(len(failed)), More: more, Causes: causesOf(failed)})
 	}
 }
 

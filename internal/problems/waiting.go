@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // Explain sets what a queued task waits for, which costs two queries.
@@ -23,32 +25,32 @@ func (r *Finder) Explain(ctx context.Context, t bloom.Task) (bloom.Task, error) 
 	if err != nil {
 		return t, err
 	}
-	w := waitingFor(t, place, workers, bloom.Millis(r.clock.Now()))
+	w := waitingFor(t, place, workers, timing.Millis(r.clock.Now()))
 	t.WaitingFor = &w
 	return t, nil
 }
 
 // waitingFor returns why a queued task has not started; now is in Unix milliseconds.
-func waitingFor(t bloom.Task, p bloom.QueuePlace, workers []bloom.Worker, now int64) bloom.WaitingFor {
+func waitingFor(t bloom.Task, p contract.QueuePlace, workers []bloom.Worker, now int64) bloom.WaitingFor {
 	switch {
-	case p.Gate == bloom.GateOrdered && p.Before != "":
-		return bloom.WaitingFor{Reason: bloom.WaitOrdered, TaskID: p.Before, Sentence: "It waits for task " + p.Before + ", an earlier ordered task of its context"}
-	case p.Gate == bloom.GateOrdered, p.Skipped > now:
-		return bloom.WaitingFor{Reason: bloom.WaitSkipped, Sentence: "The server could not change the task's record and tries again within a minute; its log says why"}
-	case p.Gate == bloom.GateDelayed && t.RunAt > now:
-		return bloom.WaitingFor{Reason: bloom.WaitDelayed, Until: t.RunAt, Sentence: "It is scheduled for " + time.UnixMilli(t.RunAt).UTC().Format(time.RFC3339)}
+	case p.Gate == contract.GateOrdered && p.Before != "":
+		return bloom.WaitingFor{Reason: WaitOrdered, TaskID: p.Before, Sentence: "It waits for task " + p.Before + ", an earlier ordered task of its context"}
+	case p.Gate == contract.GateOrdered, p.Skipped > now:
+		return bloom.WaitingFor{Reason: WaitSkipped, Sentence: "The server could not change the task's record and tries again within a minute; its log says why"}
+	case p.Gate == contract.GateDelayed && t.RunAt > now:
+		return bloom.WaitingFor{Reason: WaitDelayed, Until: t.RunAt, Sentence: "It is scheduled for " + time.UnixMilli(t.RunAt).UTC().Format(time.RFC3339)}
 	}
 	if w, stuck := NoWorker(t.Labels, workers); stuck {
 		return w
 	}
 	if p.Preferred != "" && p.Until > now {
-		return bloom.WaitingFor{Reason: bloom.WaitKept, WorkerID: p.Preferred, Until: p.Until,
+		return bloom.WaitingFor{Reason: WaitKept, WorkerID: p.Preferred, Until: p.Until,
 			Sentence: "It is kept for a moment for " + p.Preferred + ", the worker that last ran its context"}
 	}
 	if !slices.ContainsFunc(workers, func(w bloom.Worker) bool { return w.CanTake(t.Labels) && w.Claims() }) {
-		return bloom.WaitingFor{Reason: bloom.WaitNoClaims, Sentence: "No worker that fits claims tasks: run bloom worker on it; an agent that only membridge knows runs none"}
+		return bloom.WaitingFor{Reason: WaitNoClaims, Sentence: "No worker that fits claims tasks: run bloom worker on it; an agent that only membridge knows runs none"}
 	}
-	return bloom.WaitingFor{Reason: bloom.WaitNothing, Sentence: "Nothing: a worker takes it with its next claim"}
+	return bloom.WaitingFor{Reason: WaitNothing, Sentence: "Nothing: a worker takes it with its next claim"}
 }
 
 // NoWorker returns why no worker can take a task with the labels; stuck is false
@@ -61,15 +63,15 @@ func NoWorker(labels []string, workers []bloom.Worker) (w bloom.WaitingFor, stuc
 	}
 	switch {
 	case len(left) == 0:
-		return bloom.WaitingFor{Reason: bloom.WaitNoWorker, Sentence: "No worker is registered; start one with: bloom worker"}, true
+		return bloom.WaitingFor{Reason: WaitNoWorker, Sentence: "No worker is registered; start one with: bloom worker"}, true
 	case !keep(func(w bloom.Worker) bool { return w.Status == bloom.WorkerOnline }):
-		return bloom.WaitingFor{Reason: bloom.WaitNoneOnline, Sentence: "No worker is online"}, true
+		return bloom.WaitingFor{Reason: WaitNoneOnline, Sentence: "No worker is online"}, true
 	case !keep(func(w bloom.Worker) bool { return w.Capabilities.Carries(labels) }):
-		return bloom.WaitingFor{Reason: bloom.WaitLabels, Labels: labels, Sentence: "No online worker carries " + theLabels(labels)}, true
+		return bloom.WaitingFor{Reason: WaitLabels, Labels: labels, Sentence: "No online worker carries " + theLabels(labels)}, true
 	case !keep(func(w bloom.Worker) bool { return w.Capabilities.ClaudeCLI }):
-		return bloom.WaitingFor{Reason: bloom.WaitNoClaude, Sentence: "No worker that fits can run claude; run bloom doctor there to see why"}, true
+		return bloom.WaitingFor{Reason: WaitNoClaude, Sentence: "No worker that fits can run claude; run bloom doctor there to see why"}, true
 	case !keep(func(w bloom.Worker) bool { return !w.Draining }):
-		return bloom.WaitingFor{Reason: bloom.WaitDrained, Sentence: "Every worker that fits is drained; undrain one"}, true
+		return bloom.WaitingFor{Reason: WaitDrained, Sentence: "Every worker that fits is drained; undrain one"}, true
 	}
 	paused := slices.Clone(left)
 	if !keep(func(w bloom.Worker) bool { return w.Pause == nil }) {
@@ -80,7 +82,7 @@ func NoWorker(labels []string, workers []bloom.Worker) (w bloom.WaitingFor, stuc
 		used, slots = used+w.ActiveLeases, slots+w.Capabilities.MaxConcurrency
 	}
 	if !keep(func(w bloom.Worker) bool { return w.Free() > 0 }) {
-		return bloom.WaitingFor{Reason: bloom.WaitFull, Used: used, Slots: slots,
+		return bloom.WaitingFor{Reason: WaitFull, Used: used, Slots: slots,
 			Sentence: fmt.Sprintf("Every worker that fits is full: %d of %d slots are in use", used, slots)}, true
 	}
 	return bloom.WaitingFor{}, false
@@ -89,6 +91,6 @@ func NoWorker(labels []string, workers []bloom.Worker) (w bloom.WaitingFor, stuc
 // waitsForPause names the pause that ends first.
 func waitsForPause(workers []bloom.Worker) bloom.WaitingFor {
 	w := slices.MinFunc(workers, func(a, b bloom.Worker) int { return cmp.Compare(a.Pause.Until, b.Pause.Until) })
-	return bloom.WaitingFor{Reason: bloom.WaitPaused, Until: w.Pause.Until, WorkerID: w.ID,
+	return bloom.WaitingFor{Reason: WaitPaused, Until: w.Pause.Until, WorkerID: w.ID,
 		Sentence: "Every worker that fits is paused; " + w.ID + " tries again at " + clock(w.Pause.Until) + ": " + w.Pause.Reason}
 }

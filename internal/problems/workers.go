@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // ofWorkers finds the problems of workers.
@@ -23,20 +24,20 @@ func (f *facts) ofWorkers() {
 	offline := names(func(w bloom.Worker) bool { return w.Status == bloom.WorkerOffline })
 	switch {
 	case len(f.workers) == 0 && waiting:
-		f.add(bloom.Problem{Code: bloom.ProblemNoWorkers, Severity: bloom.SeverityError})
+		f.add(bloom.Problem{Code: CodeNoWorkers, Severity: bloom.SeverityError})
 	case len(offline) == len(f.workers):
-		f.named(bloom.SeverityError, bloom.ProblemAllOffline, offline)
+		f.named(bloom.SeverityError, CodeAllOffline, offline)
 	default:
-		f.named(bloom.SeverityWarning, bloom.ProblemOffline, offline)
+		f.named(bloom.SeverityWarning, CodeOffline, offline)
 	}
-	f.named(severe(there == 0), bloom.ProblemWorkerError, names(func(w bloom.Worker) bool { return w.Status == bloom.WorkerError }))
+	f.named(severe(there == 0), CodeWorkerError, names(func(w bloom.Worker) bool { return w.Status == bloom.WorkerError }))
 	without := names(func(w bloom.Worker) bool { return online(w) && !w.Capabilities.ClaudeCLI })
-	f.named(severe(len(without) == there && waiting), bloom.ProblemNoClaude, without)
+	f.named(severe(len(without) == there && waiting), CodeNoClaude, without)
 	if drained := names(func(w bloom.Worker) bool { return online(w) && w.Draining }); len(drained) == there {
-		f.named(severe(waiting), bloom.ProblemDrained, drained)
+		f.named(severe(waiting), CodeDrained, drained)
 	}
-	f.named(bloom.SeverityWarning, bloom.ProblemVersions, names(func(w bloom.Worker) bool {
-		return online(w) && f.server.Version != "" && w.AgentVersion != "" && w.AgentVersion != bloom.UnknownVersion && w.AgentVersion != f.server.Version
+	f.named(bloom.SeverityWarning, CodeVersions, names(func(w bloom.Worker) bool {
+		return online(w) && f.server.Version != "" && w.AgentVersion != "" && w.AgentVersion != contract.UnknownVersion && w.AgentVersion != f.server.Version
 	}))
 }
 
@@ -44,13 +45,13 @@ func (f *facts) ofWorkers() {
 func (f *facts) ofCredentials() {
 	limited, limits := f.pausedFor(bloom.ClassRateLimited)
 	if len(limited) > 0 {
-		f.add(bloom.Problem{Code: bloom.ProblemLimited, Severity: bloom.SeverityWarning, Count: int64(len(limited)), Names: limited, Until: slices.Max(limits)})
+		f.add(bloom.Problem{Code: CodeLimited, Severity: bloom.SeverityWarning, Count: int64(len(limited)), Names: limited, Until: slices.Max(limits)})
 	}
 	paused, pauses := f.pausedFor(bloom.ClassAuth)
 	if len(paused) > 0 {
-		f.add(bloom.Problem{Code: bloom.ProblemPaused, Severity: bloom.SeverityError, Count: int64(len(paused)), Names: paused, Until: slices.Min(pauses)})
+		f.add(bloom.Problem{Code: CodePaused, Severity: bloom.SeverityError, Count: int64(len(paused)), Names: paused, Until: slices.Min(pauses)})
 	}
-	refused := bloom.Problem{Code: bloom.ProblemRefused, Severity: bloom.SeverityError}
+	refused := bloom.Problem{Code: CodeRefused, Severity: bloom.SeverityError}
 	names := map[string]bool{}
 	for _, t := range f.recent() {
 		if !refusedCredentials(t) || f.completedSince(t) {

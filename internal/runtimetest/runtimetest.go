@@ -20,6 +20,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/httpapi"
 	"github.com/bloom-runtime/bloom/internal/porttest"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // AdminKey has the role admin.
@@ -86,7 +87,7 @@ func (r *Runtime) Up() {
 	r.must(err)
 	keys, err := auth.New(auth.Config{AdminKey: AdminKey, LoopbackOnly: true})
 	r.must(err)
-	r.must(keys.Open(ctx, r.Store, sealer, bloom.SystemClock{}))
+	r.must(keys.Open(ctx, r.Store, sealer, timing.System{}))
 	api := httpapi.New(httpapi.Config{Service: r.Service, Store: r.Store, Auth: keys, Logger: logger, Version: "test"})
 	listener, err := net.Listen("tcp", r.addr)
 	r.must(err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // NewID returns a UUIDv7 for the store's time in Unix milliseconds: ids follow the clock that
@@ -33,9 +33,9 @@ func ListJSON(l []string) string {
 	}
 	clean := make([]string, len(l))
 	for i, s := range l {
-		clean[i] = bloom.CleanText(s)
+		clean[i] = storable.Text(s)
 	}
-	return string(bloom.MustJSON(clean))
+	return string(storable.MustJSON(clean))
 }
 
 // ParseList decodes what ListJSON encoded. It never returns nil.
@@ -57,7 +57,7 @@ func LabelKey(labels []string) string {
 	}
 	sorted := make([]string, len(labels))
 	for i, l := range labels {
-		sorted[i] = bloom.CleanText(l)
+		sorted[i] = storable.Text(l)
 	}
 	slices.Sort(sorted)
 	sum := sha256.Sum256([]byte(strings.Join(slices.Compact(sorted), "\x00")))

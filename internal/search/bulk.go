@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/input"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // Bulk is an operation on all tasks that match a filter.
@@ -45,7 +47,7 @@ func (s *Store) Matching(ctx context.Context, op Bulk, m bloom.TasksMatching) (i
 	}
 	most := bloom.MaxBulkTasks
 	if m.DryRun {
-		most = bloom.MaxTasksCounted
+		most = MaxTasksCounted
 	}
 	list := s.rows.Tasks
 	if m.Text != "" {
@@ -102,6 +104,6 @@ func (s *Store) AuditMatched(ctx context.Context, op Bulk, m bloom.TasksMatching
 			of = append(of, fmt.Sprintf("%s %q", c[0], c[1]))
 		}
 	}
-	return s.rows.AppendAudit(ctx, bloom.Audit{Action: bloom.ActionTasksMatched, EntityType: bloom.EntityQueue, EntityID: op.Name, Actor: actor,
-		Detail: fmt.Sprintf("%s %d of %d tasks with %s", op.done, done.Changed, done.Matched, strings.Join(of, ", ")), Data: bloom.MustJSON(m)})
+	return s.rows.AppendAudit(ctx, bloom.Audit{Action: audit.ActionTasksMatched, EntityType: audit.EntityQueue, EntityID: op.Name, Actor: actor,
+		Detail: fmt.Sprintf("%s %d of %d tasks with %s", op.done, done.Changed, done.Matched, strings.Join(of, ", ")), Data: storable.MustJSON(m)})
 }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/search"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
 // searched is a real store that runs a function during each search.
 type searched struct {
-	bloom.Store
+	contract.Store
 	during func(context.Context)
 }
 

@@ -18,7 +18,7 @@ const leastText = 1 << 10
 // Tasks lists tasks, newest first. Texts longer than q.TextBytes are truncated; with
 // 0, only as far as the page's byte limit requires. If the rows still exceed the
 // limit, the page is shorter than requested and next continues after it. A search
-// lists at most bloom.MaxSearchPage tasks, with truncated texts.
+// lists at most MaxSearchPage tasks, with truncated texts.
 func (s *Store) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Task, next bloom.Cursor, err error) {
 	input.Normalize(&q)
 	if q.Text != "" {

@@ -12,9 +12,11 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/content"
 	"github.com/bloom-runtime/bloom/internal/fulltext"
 	"github.com/bloom-runtime/bloom/internal/share"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // Limits of a search.
@@ -45,7 +47,7 @@ var (
 
 // Store lists and searches. It is safe for concurrent use.
 type Store struct {
-	rows      bloom.Store
+	rows      contract.Store
 	content   *content.Store
 	pageBytes int
 	searches  *share.Shares
@@ -53,7 +55,7 @@ type Store struct {
 }
 
 // New returns a Store whose pages have at most so many bytes; 0: DefaultPageBytes.
-func New(rows bloom.Store, content *content.Store, pageBytes int) *Store {
+func New(rows contract.Store, content *content.Store, pageBytes int) *Store {
 	return &Store{rows: rows, content: content, pageBytes: cmp.Or(pageBytes, DefaultPageBytes),
 		searches: share.New(searchesOfAll, searchesOfOne), snippets: semaphore.NewWeighted(snippetsAtOnce)}
 }
@@ -72,7 +74,7 @@ func (s *Store) search(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bl
 func (s *Store) searchOnce(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
 	wait, done := context.WithTimeout(ctx, searchTurnWait)
 	defer done()
-	slot, err := s.searches.Acquire(wait, bloom.CallerOf(ctx).KeyID, 1)
+	slot, err := s.searches.Acquire(wait, audit.CallerOf(ctx).KeyID, 1)
 	if err != nil {
 		return nil, bloom.Cursor{}, errSearches
 	}
@@ -89,7 +91,7 @@ func (s *Store) searchOnce(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task
 // searchPage makes a search's page small, because a search reads many more tasks than
 // it lists.
 func searchPage(p bloom.Page) bloom.Page {
-	p.Limit = min(p.Size(), bloom.MaxSearchPage)
+	p.Limit = min(p.Size(), MaxSearchPage)
 	p.TextBytes = min(cmp.Or(p.TextBytes, searchText), searchText)
 	return p
 }
@@ -134,12 +136,12 @@ func (s *Store) addBatch(ctx context.Context, q fulltext.Query, batch []bloom.Ta
 }
 
 // readOutputs reads outputs from the blob store.
-func (s *Store) readOutputs(ctx context.Context, texts []bloom.TaskText) []bloom.TaskText {
+func (s *Store) readOutputs(ctx context.Context, texts []contract.TaskText) []contract.TaskText {
 	var all sync.WaitGroup
 	for i := range texts {
 		t := &texts[i]
 		if t.URL != "" {
-			all.Go(func() { t.Output, _ = s.content.Read(ctx, t.URL, bloom.MaxSearchText) })
+			all.Go(func() { t.Output, _ = s.content.Read(ctx, t.URL, contract.MaxSearchText) })
 		}
 	}
 	all.Wait()
@@ -148,7 +150,7 @@ func (s *Store) readOutputs(ctx context.Context, texts []bloom.TaskText) []bloom
 
 // snippetOf returns a snippet of the text that matches more of the query, of the
 // prompt if both match equally, nil if neither matches.
-func snippetOf(q fulltext.Query, t bloom.TaskText) *bloom.Snippet {
+func snippetOf(q fulltext.Query, t contract.TaskText) *bloom.Snippet {
 	t.Cut()
 	inPrompt, most := q.Snippet(t.Prompt)
 	if inOutput, n := q.Snippet(t.Output); n > most {

@@ -4,7 +4,9 @@ import (
 	"slices"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // count updates the number of tasks by status, and the time series.
@@ -95,7 +97,7 @@ func (u *Unit) record(t *Task, tr lifecycle.Transition, actor string) {
 	if tr.Action == "" {
 		return
 	}
-	u.audit(tr.Action, bloom.EntityTask, t.ID, tr.Actor(actor), tr.Detail, bloom.MustJSON(lifecycle.Audited(t.TaskState)))
+	u.audit(tr.Action, audit.EntityTask, t.ID, tr.Actor(actor), tr.Detail, storable.MustJSON(lifecycle.Audited(t.TaskState)))
 	u.event(t, Event{Type: tr.Event, At: u.Now, Epoch: t.Epoch, Data: tr.EventData()})
 	u.notifyTask(t, tr.Lease.WorkerID)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/schema"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // ContentPlace is where an artifact's content is; its URL is nil if it is in the row.
@@ -114,7 +115,7 @@ func (s *Store) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.A
 	}
 	items, next, err := list(ctx, s, l, q.Page)
 	for i := range items {
-		bloom.CutContent(&items[i], q.TextBytes)
+		contract.CutContent(&items[i], q.TextBytes)
 	}
 	return items, next, err
 }
@@ -123,8 +124,8 @@ func (s *Store) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.A
 func (s *Store) WaitingContent(ctx context.Context) (int64, error) {
 	n, err := single(ctx, s, Self[int64], nil, `SELECT (SELECT count(*) FROM (SELECT 1 FROM runtime_artifacts`+s.sql.Via("runtime_artifacts_displaced")+
 		` WHERE `+s.sql.True("displaced")+` AND seq > 0 LIMIT CAST($1 AS BIGINT)) q) +
-		(SELECT count(*) FROM (SELECT 1 FROM transcripts x`+s.sql.Via("transcripts_local")+` WHERE x.context_id > '' AND `+s.sql.LocalParts+` LIMIT CAST($1 AS BIGINT)) q)`, bloom.MaxWaiting)
-	return min(n, bloom.MaxWaiting), err
+		(SELECT count(*) FROM (SELECT 1 FROM transcripts x`+s.sql.Via("transcripts_local")+` WHERE x.context_id > '' AND `+s.sql.LocalParts+` LIMIT CAST($1 AS BIGINT)) q)`, contract.MaxWaiting)
+	return min(n, contract.MaxWaiting), err
 }
 
 // NewArtifact is an artifact to insert. Displaced: its content is not where it

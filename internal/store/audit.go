@@ -10,7 +10,10 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/retry"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // Chain is the locked head of the audit's hash chain and the entries to chain next.
@@ -25,8 +28,8 @@ type Chain struct {
 }
 
 var (
-	chains  = derived[struct{}, *Chain]()             // the head and the entries to chain next; nil: another transaction has locked it
-	exports = derived[struct{}, *bloom.AuditExport]() // how far the audit was exported; nil: another transaction has locked it
+	chains  = derived[struct{}, *Chain]()                // the head and the entries to chain next; nil: another transaction has locked it
+	exports = derived[struct{}, *contract.AuditExport]() // how far the audit was exported; nil: another transaction has locked it
 )
 
 // Audits is the layout of audit entries.
@@ -49,8 +52,8 @@ var linkLayout = layout("audit_chain", "seq bigint, hash bytea", Insert)
 func linkValues(v []any, l Link) []any { return append(v, l.Seq, Unhex(l.Hash)) }
 
 // loadExport reads how far the audit was exported, unless it is locked.
-func loadExport(l *Load, v *Values[struct{}, *bloom.AuditExport]) {
-	l.Each(scan(exportFields, func(e *bloom.AuditExport) { v.Set(one, e) }), selectExport+l.lock("e"))
+func loadExport(l *Load, v *Values[struct{}, *contract.AuditExport]) {
+	l.Each(scan(exportFields, func(e *contract.AuditExport) { v.Set(one, e) }), selectExport+l.lock("e"))
 }
 
 // Link is the hash of an entry of the audit.
@@ -63,7 +66,7 @@ type Link struct {
 func Links(head bloom.ChainHead, entries []bloom.Audit) (bloom.ChainHead, []Link) {
 	links := make([]Link, 0, len(entries))
 	for _, a := range entries {
-		head = bloom.NextHead(head, a)
+		head = audit.NextHead(head, a)
 		links = append(links, Link(head))
 	}
 	return head, links
@@ -190,25 +193,25 @@ func (s *Store) wakeSealing() {
 }
 
 // AuditExport returns how far the audit was exported.
-func (s *Store) AuditExport(ctx context.Context) (bloom.AuditExport, error) {
+func (s *Store) AuditExport(ctx context.Context) (contract.AuditExport, error) {
 	return do(ctx, s, func(r *Rows) { exports.want(r, one) }, (*Unit).exported)
 }
 
 // exported is how far the audit was exported, under its lock.
-func (u *Unit) exported() (bloom.AuditExport, error) {
+func (u *Unit) exported() (contract.AuditExport, error) {
 	is, err := exports.get(u, one)
 	switch {
 	case err != nil:
-		return bloom.AuditExport{}, err
+		return contract.AuditExport{}, err
 	case is == nil:
-		return bloom.AuditExport{}, u.stop(findsLocked)
+		return contract.AuditExport{}, u.stop(findsLocked)
 	}
 	return *is, nil
 }
 
 // SetAuditExport records how far the audit was exported. It fails with a conflict if
 // that is no longer was.
-func (s *Store) SetAuditExport(ctx context.Context, was, is bloom.AuditExport) error {
+func (s *Store) SetAuditExport(ctx context.Context, was, is contract.AuditExport) error {
 	_, err := do(ctx, s, func(r *Rows) { exports.want(r, one) }, func(u *Unit) (struct{}, error) {
 		switch now, err := u.exported(); {
 		case err != nil:
@@ -222,9 +225,9 @@ func (s *Store) SetAuditExport(ctx context.Context, was, is bloom.AuditExport) e
 		u.c.Export = &is
 		exports.set(u, one, &is)
 		if is.Branch != was.Branch {
-			u.audit(bloom.ActionAuditForked, bloom.EntityAudit, "export", bloom.ActorAuditExport,
+			u.audit(audit.ActionAuditForked, audit.EntityAudit, "export", audit.ActorAuditExport,
 				fmt.Sprintf("Exported files hold entries after %d that the database does not have: a backup was restored. New entries go to files of a new branch", is.Exported),
-				bloom.MustJSON(map[string]int64{"after": is.Exported, "branch": int64(is.Branch)}))
+				storable.MustJSON(map[string]int64{"after": is.Exported, "branch": int64(is.Branch)}))
 		}
 		return struct{}{}, nil
 	})
@@ -242,24 +245,24 @@ func Since(now int64, at *int64) time.Duration {
 // MergeLinks merges a page of audit entries with the links of removed entries (bare),
 // in the order of Seq, up to where both pages reach. An entry takes precedence over a
 // bare link.
-func MergeLinks(entries, bare []bloom.ChainLink, limit int) []bloom.ChainLink {
+func MergeLinks(entries, bare []audit.Link, limit int) []audit.Link {
 	upto := int64(math.MaxInt64)
-	for _, read := range [][]bloom.ChainLink{entries, bare} {
+	for _, read := range [][]audit.Link{entries, bare} {
 		if len(read) == limit {
 			upto = min(upto, read[limit-1].Seq)
 		}
 	}
 	links := slices.Concat(entries, bare)
-	slices.SortStableFunc(links, func(a, b bloom.ChainLink) int { return cmp.Compare(a.Seq, b.Seq) })
-	links = slices.CompactFunc(links, func(a, b bloom.ChainLink) bool { return a.Seq == b.Seq })
-	return slices.DeleteFunc(links, func(l bloom.ChainLink) bool { return l.Seq > upto })
+	slices.SortStableFunc(links, func(a, b audit.Link) int { return cmp.Compare(a.Seq, b.Seq) })
+	links = slices.CompactFunc(links, func(a, b audit.Link) bool { return a.Seq == b.Seq })
+	return slices.DeleteFunc(links, func(l audit.Link) bool { return l.Seq > upto })
 }
 
 // AuditWrite returns the write of a transaction's audit entries.
 func AuditWrite(c *Changes) Write { return written(Audits, c.Audits, auditValues) }
 
 // commonActions are those of every task; no index has them.
-var commonActions = []string{bloom.ActionTaskCreated, bloom.ActionTaskLeased, bloom.ActionTaskStarted, bloom.ActionTaskCompleted}
+var commonActions = []string{audit.ActionTaskCreated, audit.ActionTaskLeased, audit.ActionTaskStarted, audit.ActionTaskCompleted}
 
 // Audit lists audit entries, the newest first.
 func (s *Store) Audit(ctx context.Context, q bloom.AuditQuery) ([]bloom.Audit, bloom.Cursor, error) {
@@ -293,7 +296,7 @@ func (s *Store) AuditHead(ctx context.Context) (bloom.ChainHead, error) {
 
 // AuditLinks lists the chain, the oldest link first, from one snapshot: retention may
 // remove entries meanwhile.
-func (s *Store) AuditLinks(ctx context.Context, after int64, limit int) (head bloom.ChainHead, prev bloom.ChainLink, links []bloom.ChainLink, err error) {
+func (s *Store) AuditLinks(ctx context.Context, after int64, limit int) (head bloom.ChainHead, prev audit.Link, links []audit.Link, err error) {
 	err = s.db.Snapshot(ctx, func(c Conn) (err error) {
 		head, prev, links, err = ReadLinks(ctx, c, after, limit)
 		return err
@@ -303,18 +306,18 @@ func (s *Store) AuditLinks(ctx context.Context, after int64, limit int) (head bl
 
 const selectLink = `SELECT c.seq, c.hash, coalesce(c.removed_at, 0) FROM audit_chain c`
 
-func linkFields(l *bloom.ChainLink) []any { return []any{&l.Seq, (*Hash)(&l.Hash), &l.Removed} }
+func linkFields(l *audit.Link) []any { return []any{&l.Seq, (*Hash)(&l.Hash), &l.Removed} }
 
 // ReadLinks lists the chain. c must read from one snapshot.
-func ReadLinks(ctx context.Context, c Conn, after int64, limit int) (head bloom.ChainHead, prev bloom.ChainLink, links []bloom.ChainLink, err error) {
+func ReadLinks(ctx context.Context, c Conn, after int64, limit int) (head bloom.ChainHead, prev audit.Link, links []audit.Link, err error) {
 	if head, err = Head(ctx, c); err != nil {
 		return head, prev, nil, err
 	}
 	if prev, err = One(ctx, c, linkFields, nil, selectLink+` WHERE c.seq <= $1 ORDER BY c.seq DESC LIMIT 1`, after); err != nil {
 		return head, prev, nil, err
 	}
-	prev.Hash = cmp.Or(prev.Hash, bloom.NoHash)
-	entries, err := Collect(ctx, c, func(l *bloom.ChainLink) []any {
+	prev.Hash = cmp.Or(prev.Hash, audit.NoHash)
+	entries, err := Collect(ctx, c, func(l *audit.Link) []any {
 		l.Entry = &bloom.Audit{}
 		return append(AuditFields(l.Entry), (*Hash)(&l.Hash))
 	}, `SELECT `+AuditColumns+`, c.hash FROM audit_logs a LEFT JOIN audit_chain c ON c.seq = a.seq WHERE a.seq > $1 ORDER BY a.seq LIMIT CAST($2 AS BIGINT)`,
@@ -335,26 +338,26 @@ func ReadLinks(ctx context.Context, c Conn, after int64, limit int) (head bloom.
 	return head, prev, MergeLinks(entries, bare, limit), err
 }
 
-func exportFields(e *bloom.AuditExport) []any {
+func exportFields(e *contract.AuditExport) []any {
 	return []any{&e.Exported, &e.Hash, &e.Planned, &e.Branch}
 }
 
 const selectExport = `SELECT e.exported, e.hash, e.planned, e.branch FROM audit_export e`
 
 // ReadExport reads how far the audit was exported.
-func ReadExport(ctx context.Context, c Conn) (bloom.AuditExport, error) {
+func ReadExport(ctx context.Context, c Conn) (contract.AuditExport, error) {
 	return One(ctx, c, exportFields, nil, selectExport)
 }
 
 // AuditLag reads how far the chain and the export are behind.
-func (s *Store) AuditLag(ctx context.Context) (bloom.AuditLag, error) {
-	return Read(ctx, s.db, func(c Conn) (lag bloom.AuditLag, err error) {
+func (s *Store) AuditLag(ctx context.Context) (contract.AuditLag, error) {
+	return Read(ctx, s.db, func(c Conn) (lag contract.AuditLag, err error) {
 		now, err := s.db.Time(ctx, c)
 		if err != nil {
 			return lag, err
 		}
 		type row struct {
-			bloom.AuditLag
+			contract.AuditLag
 			unchained, unexported *int64
 		}
 		got, err := One(ctx, c, func(l *row) []any { return []any{&l.unchained, &l.unexported, &l.ToExport, &l.LastExported, &l.Branch} }, nil,

@@ -2,6 +2,7 @@ package store
 
 import (
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // Changes is what a transaction writes.
@@ -25,7 +26,7 @@ type Changes struct {
 	Removal   Removal
 	Links     []Link // hashes of newly chained entries
 	Head      *bloom.ChainHead
-	Export    *bloom.AuditExport
+	Export    *contract.AuditExport
 	Now       int64
 
 	// Sealed is set by Commit when it has chained Audits.

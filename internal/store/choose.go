@@ -7,11 +7,12 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/schema"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // choose returns the best open tasks for a worker with that many leases. It runs
 // before anything is changed.
-func (u *Unit) choose(w *lifecycle.KnownWorker, held int, lost []string, r bloom.ClaimRequest) ([]*Task, error) {
+func (u *Unit) choose(w *lifecycle.KnownWorker, held int, lost []string, r contract.ClaimRequest) ([]*Task, error) {
 	claimer := w.Worker
 	claimer.ActiveLeases = held
 	if w.Silent() {
@@ -110,7 +111,7 @@ func (u *Unit) best(w *lifecycle.KnownWorker, keys []string, n int) ([]*Task, er
 
 // claimable reports whether a worker may be given the task now.
 func (u *Unit) claimable(t *Task, w *lifecycle.KnownWorker) bool {
-	return !u.s.quarantined.has(notGiven, t.ID) && !u.s.quarantined.has(notGivenTo, forWorker(t.ID, w.ID)) && t.Status == bloom.TaskQueued && t.Gate == bloom.GateOpen && t.RunAt <= u.Now && w.Capabilities.Carries(t.Labels) &&
+	return !u.s.quarantined.has(notGiven, t.ID) && !u.s.quarantined.has(notGivenTo, forWorker(t.ID, w.ID)) && t.Status == bloom.TaskQueued && t.Gate == contract.GateOpen && t.RunAt <= u.Now && w.Capabilities.Carries(t.Labels) &&
 		(t.Preferred == nil || *t.Preferred == w.ID || t.Until <= u.Now)
 }
 

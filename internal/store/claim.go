@@ -5,13 +5,14 @@ import (
 	"slices"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // Claim renews the leases that a worker holds, returns those it lost, and leases tasks
 // to it. A claim that changes nothing writes only the time of contact, at most every
 // lifecycle.ContactInterval. It skips leases that another transaction has locked, and
 // rows that cannot be changed.
-func (s *Store) Claim(ctx context.Context, r bloom.ClaimRequest) (bloom.ClaimResult, error) {
+func (s *Store) Claim(ctx context.Context, r contract.ClaimRequest) (bloom.ClaimResult, error) {
 	res, err := s.claim(ctx, &claimAttempt{ClaimRequest: r})
 	if causedByData(err) {
 		return s.isolate(ctx, r)

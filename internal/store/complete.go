@@ -6,6 +6,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/schema"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // OutcomeKey identifies an outcome.
@@ -37,7 +39,7 @@ var resultLayout = layout("llm_results", "id uuid, task_id uuid, epoch bigint, w
 
 func resultValues(v []any, o *Outcome) []any {
 	r := o.Result
-	return append(v, r.ID, r.TaskID, r.Epoch, r.WorkerID, r.ArtifactID, string(r.Status), r.ErrorClass, string(bloom.MustJSON(r.Metrics)),
+	return append(v, r.ID, r.TaskID, r.Epoch, r.WorkerID, r.ArtifactID, string(r.Status), r.ErrorClass, string(storable.MustJSON(r.Metrics)),
 		r.CompletedAt, o.BodyHash, r.ErrorMessage)
 }
 
@@ -57,7 +59,7 @@ func (l *Load) attempts(keys []OutcomeKey) (table string, args []any) {
 }
 
 // Complete records the outcome of a lease in one transaction.
-func (s *Store) Complete(ctx context.Context, r bloom.CompleteRequest) (bloom.Completed, error) {
+func (s *Store) Complete(ctx context.Context, r contract.CompleteRequest) (bloom.Completed, error) {
 	if !schema.IsID(r.ArtifactID) || !schema.IsID(r.ResultID) {
 		return bloom.Completed{}, bloom.Invalid("The ids of artifact and result must be UUIDs")
 	}
@@ -71,7 +73,7 @@ func (s *Store) Complete(ctx context.Context, r bloom.CompleteRequest) (bloom.Co
 	return do(ctx, s, reads, func(u *Unit) (bloom.Completed, error) { return u.complete(r) })
 }
 
-func (u *Unit) complete(r bloom.CompleteRequest) (none bloom.Completed, err error) {
+func (u *Unit) complete(r contract.CompleteRequest) (none bloom.Completed, err error) {
 	t, l, err := u.named(r.TaskID, r.Completion.LeaseID)
 	if t != nil && r.Completion.LeaseID == "" && isNotFound(err) {
 		err = bloom.Conflict("Task status is '%s', expected 'leased' or 'running'", t.Status)

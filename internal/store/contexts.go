@@ -8,6 +8,9 @@ import (
 	"slices"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // Transactions change a context's row by increments, so tasks of one context need not
@@ -102,7 +105,7 @@ func (u *Unit) updateContext(t *Task, before bloom.TaskState, leased bool) error
 
 // ForgetContext deletes a context and its transcript.
 func (s *Store) ForgetContext(ctx context.Context, id, actor string) error {
-	if id != bloom.CleanText(id) {
+	if id != storable.Text(id) {
 		return bloom.ErrContextNotFound
 	}
 	if !s.filled.Load() {
@@ -137,12 +140,12 @@ func (u *Unit) forget(id, actor string) (objects int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	urls := bloom.Transcript{}.Dropped(was)
+	urls := contract.Transcript{}.Dropped(was)
 	u.c.Removal.URLs = append(u.c.Removal.URLs, urls...)
 	u.setTranscript(id, nil)
 	u.changed()
 	u.c.Forgotten = append(u.c.Forgotten, id)
-	u.audit(bloom.ActionContextForgotten, bloom.EntityContext, id, actor, "Forgotten with its transcript", nil)
+	u.audit(audit.ActionContextForgotten, audit.EntityContext, id, actor, "Forgotten with its transcript", nil)
 	return len(urls), nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // reapActor is the audit's actor of an expiry.
@@ -14,7 +15,7 @@ const reapActor = "reaper"
 // Reap expires up to limit overdue leases, each in its own operation, so that one
 // that cannot be expired does not block the others. After an outage of the database it
 // first extends all leases. Then it opens ordered tasks that wait for nothing.
-func (s *Store) Reap(ctx context.Context, limit int) (did bloom.Reaped, err error) {
+func (s *Store) Reap(ctx context.Context, limit int) (did contract.Reaped, err error) {
 	if s.outage.needsExtension() {
 		n, err := s.ExtendLeases(ctx)
 		if err != nil {

@@ -5,7 +5,10 @@ import (
 	"context"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/schema"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // FileKey identifies a file of an attempt.
@@ -57,7 +60,7 @@ func keptValues(v []any, k *Kept) []any  { return append(v, k.Task, k.Due, *k.Up
 
 // AddArtifact adds a file to an active lease. It reports whether the file was already
 // there.
-func (s *Store) AddArtifact(ctx context.Context, n bloom.NewArtifact) (bloom.Artifact, bool, error) {
+func (s *Store) AddArtifact(ctx context.Context, n contract.NewArtifact) (bloom.Artifact, bool, error) {
 	if !schema.IsID(n.ID) || n.Path == "" {
 		return bloom.Artifact{}, false, bloom.Invalid("A file needs an id, which must be a UUID, and a path")
 	}
@@ -72,7 +75,7 @@ func (s *Store) AddArtifact(ctx context.Context, n bloom.NewArtifact) (bloom.Art
 	return done.a, done.replayed, err
 }
 
-func (u *Unit) addArtifact(n bloom.NewArtifact) (none bloom.Artifact, replayed bool, err error) {
+func (u *Unit) addArtifact(n contract.NewArtifact) (none bloom.Artifact, replayed bool, err error) {
 	t, l, err := u.named(n.TaskID, n.LeaseID)
 	if err != nil {
 		return none, false, err
@@ -89,13 +92,13 @@ func (u *Unit) addArtifact(n bloom.NewArtifact) (none bloom.Artifact, replayed b
 		return *was, true, nil
 	case was != nil:
 		return none, false, bloom.Conflict("The attempt already has another file at '%s'", n.Path)
-	case count >= bloom.MaxFiles:
+	case count >= contract.MaxFiles:
 		return none, false, bloom.Conflict("The attempt already has %d files, which is the limit", count)
 	}
 	a := n.Artifact(l.Epoch, u.Now)
 	u.addFile(a, n.Displaced)
-	u.audit(bloom.ActionArtifactAdded, bloom.EntityArtifact, a.ID, cmp.Or(n.Actor, l.WorkerID), "Added "+a.Path+" to task "+t.ID, bloom.MustJSON(a.EventData()))
-	u.event(t, Event{Type: bloom.EventArtifact, At: u.Now, Epoch: t.Epoch, Data: bloom.MustJSON(a.EventData())})
+	u.audit(audit.ActionArtifactAdded, audit.EntityArtifact, a.ID, cmp.Or(n.Actor, l.WorkerID), "Added "+a.Path+" to task "+t.ID, storable.MustJSON(a.EventData()))
+	u.event(t, Event{Type: bloom.EventArtifact, At: u.Now, Epoch: t.Epoch, Data: storable.MustJSON(a.EventData())})
 	u.notify = append(u.notify, bloom.Change{Kind: bloom.ChangeEvents, TaskID: t.ID})
 	return a, false, nil
 }
@@ -150,7 +153,7 @@ func (u *Unit) stream(t *Task) *Kept {
 }
 
 // UntranscribedStreams lists old tasks with events that are in no transcript.
-func (s *Store) UntranscribedStreams(ctx context.Context, r bloom.RemoveRequest) (ids []string, next int64, more bool, err error) {
+func (s *Store) UntranscribedStreams(ctx context.Context, r contract.RemoveRequest) (ids []string, next int64, more bool, err error) {
 	f, err := s.findOld(ctx, r, s.OldStreams)
 	if err != nil || len(f.old) == 0 {
 		return nil, f.next, f.more, err
@@ -173,7 +176,7 @@ func (s *Store) UntranscribedStreams(ctx context.Context, r bloom.RemoveRequest)
 
 // AddTranscripts adds transcripts of an ended task's events. Adding the same again
 // changes nothing.
-func (s *Store) AddTranscripts(ctx context.Context, r bloom.AddTranscripts) error {
+func (s *Store) AddTranscripts(ctx context.Context, r contract.AddTranscripts) error {
 	reads := func(rows *Rows) {
 		tasks.want(rows, r.TaskID)
 		archived.want(rows, r.TaskID)
@@ -188,7 +191,7 @@ func (s *Store) AddTranscripts(ctx context.Context, r bloom.AddTranscripts) erro
 	return err
 }
 
-func (u *Unit) addTranscripts(r bloom.AddTranscripts) error {
+func (u *Unit) addTranscripts(r contract.AddTranscripts) error {
 	t, err := u.task(r.TaskID)
 	if err != nil {
 		return err
@@ -225,7 +228,7 @@ func (u *Unit) addTranscripts(r bloom.AddTranscripts) error {
 // hasTranscripts reports whether these transcripts were added already: their commit's
 // answer may have been lost, so that the store repeats the operation. A caller deletes
 // the uploads of transcripts that are refused.
-func (u *Unit) hasTranscripts(r bloom.AddTranscripts) (bool, error) {
+func (u *Unit) hasTranscripts(r contract.AddTranscripts) (bool, error) {
 	for _, n := range r.Artifacts {
 		was, _, err := u.file(FileKey{r.TaskID, n.Epoch, n.Path})
 		if was != nil && was.ID != n.ID {

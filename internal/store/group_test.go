@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
 	"github.com/bloom-runtime/bloom/internal/store"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
@@ -30,7 +32,7 @@ func together(s *store.Store, ops ...func()) {
 func forbidden() *store.Task {
 	task := storetest.Plain("c").Task(1)
 	task.MaxAttempts = 99
-	return &store.Task{Task: task, Seq: 1 << 40, Gate: bloom.GateOpen}
+	return &store.Task{Task: task, Seq: 1 << 40, Gate: contract.GateOpen}
 }
 
 // TestAFailedOperationAffectsNoOther runs operations that fail in every way in one transaction with
@@ -78,18 +80,18 @@ func TestOperationsInOneTransactionSeeEarlierOnes(t *testing.T) {
 		"a task is created and leased": func(t *testing.T, s *store.Store) {
 			n := storetest.Plain("context")
 			together(s, func() { _, _, _ = s.CreateTask(t.Context(), n) }, func() {
-				if _, _, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: n.ID, WorkerID: "w"}); err != nil {
+				if _, _, err := s.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: n.ID, WorkerID: "w"}); err != nil {
 					t.Error(err)
 				}
 			})
 			if events, err := s.Events(t.Context(), n.ID, 0, 0); err != nil || len(events) != 2 || events[1].Type != bloom.EventLeased {
-				t.Errorf("the stream is %s, %v", bloom.MustJSON(events), err)
+				t.Errorf("the stream is %s, %v", storable.MustJSON(events), err)
 			}
 		},
 		"a task is created and claimed": func(t *testing.T, s *store.Store) {
 			n := storetest.Plain("context")
 			together(s, func() { _, _, _ = s.CreateTask(t.Context(), n) }, func() {
-				got, err := s.Claim(t.Context(), bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 1})
+				got, err := s.Claim(t.Context(), contract.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 1})
 				if err != nil || len(got.Leases) != 1 || got.Leases[0].Task.Prompt != n.Spec.Prompt {
 					t.Errorf("claimed %+v, %v", got, err)
 				}
@@ -99,7 +101,7 @@ func TestOperationsInOneTransactionSeeEarlierOnes(t *testing.T) {
 			task, lease := leased(t, s, "context")
 			together(s,
 				func() { _, _ = s.Release(t.Context(), task, bloom.ReleaseSpec{LeaseID: lease}, "w") },
-				func() { _, _, _ = s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: task, WorkerID: "w"}) })
+				func() { _, _, _ = s.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: task, WorkerID: "w"}) })
 			if is, err := s.Task(t.Context(), task); err != nil || is.Status != bloom.TaskLeased {
 				t.Errorf("it is %s, %v", is.Status, err)
 			}
@@ -113,7 +115,7 @@ func TestOperationsInOneTransactionSeeEarlierOnes(t *testing.T) {
 				}
 			}
 			together(s, complete, func() {
-				got, err := s.Claim(t.Context(), bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Held: []string{lease}, Renew: true})
+				got, err := s.Claim(t.Context(), contract.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Held: []string{lease}, Renew: true})
 				if err != nil || len(got.Lost) != 1 || len(got.Renewed) != 0 {
 					t.Errorf("claimed %+v, %v", got, err)
 				}
@@ -123,7 +125,7 @@ func TestOperationsInOneTransactionSeeEarlierOnes(t *testing.T) {
 			}
 		},
 		"ordered tasks end and begin": func(t *testing.T, s *store.Store) {
-			var tasks []bloom.NewTask
+			var tasks []contract.NewTask
 			for range 40 {
 				n := storetest.Plain("in order")
 				n.Spec.Policy.Ordered = true
@@ -146,7 +148,7 @@ func TestOperationsInOneTransactionSeeEarlierOnes(t *testing.T) {
 				ops = append(ops, func() { _, _ = s.Cancel(t.Context(), n.ID, "test") })
 			}
 			together(s, ops...)
-			got, err := s.Claim(t.Context(), bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 9})
+			got, err := s.Claim(t.Context(), contract.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 9})
 			if err != nil || len(got.Leases) != 1 || got.Leases[0].Task.ID != tasks[39].ID {
 				t.Errorf("claimed %+v, %v", got, err)
 			}
@@ -163,8 +165,8 @@ func TestOperationsInOneTransactionSeeEarlierOnes(t *testing.T) {
 				}
 				ids[i] = n.ID
 			}
-			together(s, func() { _, _, _ = s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: ids[0], WorkerID: "small"}) }, func() {
-				if _, _, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: ids[1], WorkerID: "small"}); !errors.Is(err, bloom.ErrNoWorker) {
+			together(s, func() { _, _, _ = s.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: ids[0], WorkerID: "small"}) }, func() {
+				if _, _, err := s.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: ids[1], WorkerID: "small"}); !errors.Is(err, bloom.ErrNoWorker) {
 					t.Errorf("a second lease for one slot: %v", err)
 				}
 			})
@@ -173,11 +175,11 @@ func TestOperationsInOneTransactionSeeEarlierOnes(t *testing.T) {
 			task, _ := leased(t, s, "context")
 			n := storetest.Plain("another context")
 			together(s, func() {
-				if _, err := s.Claim(t.Context(), bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1"}); err != nil {
+				if _, err := s.Claim(t.Context(), contract.ClaimRequest{WorkerID: "w", InstanceID: "w-1"}); err != nil {
 					t.Error(err)
 				}
 			}, func() { _, _, _ = s.CreateTask(t.Context(), n) }, func() {
-				_, w, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: n.ID, WorkerID: "w"})
+				_, w, err := s.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: n.ID, WorkerID: "w"})
 				if err != nil || w.ActiveLeases != 2 {
 					t.Errorf("the worker has %d leases after that of %s, %v", w.ActiveLeases, task, err)
 				}

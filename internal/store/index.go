@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // The full-text index is updated asynchronously. A transaction that changes texts adds
@@ -23,7 +23,7 @@ type Searcher interface {
 	SearchBelow(ctx context.Context) (int64, error)
 	// PutWords replaces the index entries of tasks and removes those of gone. A below
 	// that is not nil becomes SearchBelow.
-	PutWords(ctx context.Context, texts []bloom.TaskText, gone []int64, below *int64) error
+	PutWords(ctx context.Context, texts []contract.TaskText, gone []int64, below *int64) error
 }
 
 // SearchEntry is a row of search_queue.
@@ -71,7 +71,7 @@ const (
 
 // IndexTasks indexes a batch of tasks. n is their number, more reports whether
 // further tasks wait.
-func (s *Store) IndexTasks(ctx context.Context, read bloom.ReadContent) (n int, more bool, err error) {
+func (s *Store) IndexTasks(ctx context.Context, read contract.ReadContent) (n int, more bool, err error) {
 	b, err := s.nextToIndex(ctx)
 	if err != nil {
 		return 0, false, s.explain(err)
@@ -99,7 +99,7 @@ func (s *Store) IndexTasks(ctx context.Context, read bloom.ReadContent) (n int, 
 }
 
 // index indexes tasks and returns those whose output could not be read.
-func (s *Store) index(ctx context.Context, seqs []int64, b toIndex, read bloom.ReadContent) (again []SearchRetry, err error) {
+func (s *Store) index(ctx context.Context, seqs []int64, b toIndex, read contract.ReadContent) (again []SearchRetry, err error) {
 	texts, err := s.TextsAt(ctx, seqs)
 	if err != nil {
 		return nil, s.explain(err)
@@ -107,7 +107,7 @@ func (s *Store) index(ctx context.Context, seqs []int64, b toIndex, read bloom.R
 	for i := range texts {
 		t := &texts[i]
 		if t.URL != "" {
-			if t.Output, err = read(ctx, t.URL, bloom.MaxSearchText); err != nil && ctx.Err() != nil {
+			if t.Output, err = read(ctx, t.URL, contract.MaxSearchText); err != nil && ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
 			if tries := b.tries[t.Seq] + 1; err != nil && tries < retryMost {
@@ -117,7 +117,7 @@ func (s *Store) index(ctx context.Context, seqs []int64, b toIndex, read bloom.R
 		t.Cut()
 	}
 	gone := slices.DeleteFunc(slices.Clone(seqs), func(seq int64) bool {
-		return slices.ContainsFunc(texts, func(t bloom.TaskText) bool { return t.Seq == seq })
+		return slices.ContainsFunc(texts, func(t contract.TaskText) bool { return t.Seq == seq })
 	})
 	return again, s.explain(s.db.PutWords(ctx, texts, gone, b.below))
 }
@@ -212,16 +212,18 @@ const textsOf = `SELECT t.seq, t.id, substr(t.prompt, 1, %[1]d), coalesce(r.erro
 		FROM llm_tasks t LEFT JOIN llm_results r ON r.task_id = t.id AND r.epoch = (SELECT max(l.epoch) FROM llm_results l WHERE l.task_id = t.id)
 		LEFT JOIN runtime_artifacts a ON a.id = r.artifact_id WHERE %[2]s`
 
-func textFields(t *bloom.TaskText) []any { return []any{&t.Seq, &t.ID, &t.Prompt, &t.Output, &t.URL} }
+func textFields(t *contract.TaskText) []any {
+	return []any{&t.Seq, &t.ID, &t.Prompt, &t.Output, &t.URL}
+}
 
 // TextsAt reads the indexed texts of tasks by number.
-func (s *Store) TextsAt(ctx context.Context, seqs []int64) ([]bloom.TaskText, error) {
-	return all(ctx, s, textFields, fmt.Sprintf(textsOf, bloom.MaxSearchText, s.sql.In("t.seq", 1, "bigint")), s.sql.Array(seqs))
+func (s *Store) TextsAt(ctx context.Context, seqs []int64) ([]contract.TaskText, error) {
+	return all(ctx, s, textFields, fmt.Sprintf(textsOf, contract.MaxSearchText, s.sql.In("t.seq", 1, "bigint")), s.sql.Array(seqs))
 }
 
 // TaskTexts reads the indexed texts of tasks by id.
-func (s *Store) TaskTexts(ctx context.Context, tasks []string) ([]bloom.TaskText, error) {
-	return all(ctx, s, textFields, fmt.Sprintf(textsOf, bloom.MaxSearchText, s.sql.In("t.id", 1, "uuid")), s.sql.Array(IDs(tasks)))
+func (s *Store) TaskTexts(ctx context.Context, tasks []string) ([]contract.TaskText, error) {
+	return all(ctx, s, textFields, fmt.Sprintf(textsOf, contract.MaxSearchText, s.sql.In("t.id", 1, "uuid")), s.sql.Array(IDs(tasks)))
 }
 
 // SearchRetries lists tasks whose output could not be read.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
@@ -38,7 +39,7 @@ func TestAWorkerThatCannotBeGivenATaskKeepsNoneFromOthers(t *testing.T) {
 		})
 		claim := func(name string, want int) {
 			t.Helper()
-			r, err := s.Claim(t.Context(), bloom.ClaimRequest{WorkerID: name, InstanceID: name, Max: 3, TTLSec: 60})
+			r, err := s.Claim(t.Context(), contract.ClaimRequest{WorkerID: name, InstanceID: name, Max: 3, TTLSec: 60})
 			if err != nil || len(r.Leases) != want {
 				t.Errorf("%s got %d tasks, want %d: %v", name, len(r.Leases), want, err)
 			}

@@ -7,28 +7,31 @@ import (
 	"slices"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 var errNoKey = bloom.NotFound("Key")
 
 var apiKeys = table("api_keys", "id text, name text, role text, worker_id text, digest text, created_at bigint, created_by text, expires_at bigint, "+
 	"last_used_at bigint, revoked_at bigint", "",
-	func(v []any, id string, k *bloom.StoredKey) []any {
+	func(v []any, id string, k *contract.StoredKey) []any {
 		return append(v, id, k.Name, string(k.Role), k.WorkerID, k.Digest, k.CreatedAt, k.CreatedBy, k.ExpiresAt, k.LastUsedAt, k.RevokedAt)
 	}, nil)
 
 const keyColumns = `x.id, x.name, x.role, x.worker_id, x.digest, x.created_at, x.created_by, x.expires_at, x.last_used_at, x.revoked_at`
 
-func keyFields(k *bloom.StoredKey) []any {
+func keyFields(k *contract.StoredKey) []any {
 	return []any{&k.ID, &k.Name, &k.Role, &k.WorkerID, &k.Digest, &k.CreatedAt, &k.CreatedBy, &k.ExpiresAt, &k.LastUsedAt, &k.RevokedAt}
 }
 
-func loadAPIKeys(l *Load, v *Values[string, *bloom.StoredKey]) {
-	pickRows(l, v, "x", keyColumns, keyFields, func(k *bloom.StoredKey) string { return k.ID })
+func loadAPIKeys(l *Load, v *Values[string, *contract.StoredKey]) {
+	pickRows(l, v, "x", keyColumns, keyFields, func(k *contract.StoredKey) string { return k.ID })
 }
 
 // apiKey returns a locked key.
-func (u *Unit) apiKey(id string) (*bloom.StoredKey, error) {
+func (u *Unit) apiKey(id string) (*contract.StoredKey, error) {
 	k, err := apiKeys.get(u, id)
 	if err == nil && k == nil {
 		err = errNoKey
@@ -36,14 +39,14 @@ func (u *Unit) apiKey(id string) (*bloom.StoredKey, error) {
 	return k, err
 }
 
-func (u *Unit) withStatus(k *bloom.StoredKey) bloom.APIKey {
+func (u *Unit) withStatus(k *contract.StoredKey) bloom.APIKey {
 	key := k.APIKey
 	key.Status = key.StatusAt(u.Now)
 	return key
 }
 
 // CreateKey stores a key.
-func (s *Store) CreateKey(ctx context.Context, k bloom.StoredKey, actor string) (bloom.APIKey, error) {
+func (s *Store) CreateKey(ctx context.Context, k contract.StoredKey, actor string) (bloom.APIKey, error) {
 	return do(ctx, s, func(r *Rows) { apiKeys.want(r, k.ID) }, func(u *Unit) (bloom.APIKey, error) {
 		was, err := u.apiKey(k.ID)
 		switch {
@@ -59,7 +62,7 @@ func (s *Store) CreateKey(ctx context.Context, k bloom.StoredKey, actor string) 
 		created.LastUsedAt, created.RevokedAt, created.Status = nil, nil, ""
 		apiKeys.put(u, k.ID, &created)
 		u.notify = append(u.notify, bloom.Change{Kind: bloom.ChangeAccess})
-		u.audit(bloom.ActionKeyCreated, bloom.EntityKey, created.ID, actor, string(created.Role)+" key "+created.Name, bloom.MustJSON(map[string]any{
+		u.audit(audit.ActionKeyCreated, audit.EntityKey, created.ID, actor, string(created.Role)+" key "+created.Name, storable.MustJSON(map[string]any{
 			"name": created.Name, "role": created.Role, "worker_id": created.WorkerID, "expires_at": created.ExpiresAt}))
 		return u.withStatus(&created), nil
 	})
@@ -77,7 +80,7 @@ func (s *Store) RevokeKey(ctx context.Context, id, actor string) (bloom.APIKey, 
 			apiKeys.put(u, id, k)
 			u.c.Removal.SessionsOf = append(u.c.Removal.SessionsOf, id)
 			u.notify = append(u.notify, bloom.Change{Kind: bloom.ChangeAccess})
-			u.audit(bloom.ActionKeyRevoked, bloom.EntityKey, id, actor, string(k.Role)+" key "+k.Name, bloom.MustJSON(map[string]any{"name": k.Name, "role": k.Role}))
+			u.audit(audit.ActionKeyRevoked, audit.EntityKey, id, actor, string(k.Role)+" key "+k.Name, storable.MustJSON(map[string]any{"name": k.Name, "role": k.Role}))
 		}
 		return u.withStatus(k), nil
 	})
@@ -130,10 +133,10 @@ func (s *Store) NoteUse(ctx context.Context, keys, used map[string]int64) error 
 }
 
 // Key reads one key.
-func (s *Store) Key(ctx context.Context, id string) (bloom.StoredKey, error) {
+func (s *Store) Key(ctx context.Context, id string) (contract.StoredKey, error) {
 	missing := bloom.NotFound("Key")
-	if id != bloom.CleanText(id) {
-		return bloom.StoredKey{}, missing
+	if id != storable.Text(id) {
+		return contract.StoredKey{}, missing
 	}
 	return single(ctx, s, keyFields, missing, `SELECT `+keyColumns+` FROM api_keys x WHERE x.id = $1`, id)
 }
@@ -145,7 +148,7 @@ func (s *Store) AnyKey(ctx context.Context) (bool, error) {
 
 // Keys lists keys, the newest first.
 func (s *Store) storedKeys(ctx context.Context, p bloom.Page) ([]bloom.APIKey, bloom.Cursor, error) {
-	known, next, err := list(ctx, s, &listing[bloom.StoredKey]{from: "api_keys", as: "x", columns: keyColumns, fields: keyFields}, p)
+	known, next, err := list(ctx, s, &listing[contract.StoredKey]{from: "api_keys", as: "x", columns: keyColumns, fields: keyFields}, p)
 	keys := make([]bloom.APIKey, 0, len(known))
 	for _, k := range known {
 		keys = append(keys, k.APIKey)

@@ -11,6 +11,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/schema"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 var (
@@ -174,7 +175,7 @@ func (u *Unit) named(taskID, leaseID string) (*Task, *bloom.Lease, error) {
 
 // LeaseTask leases one task to a worker: the named one, or the best that is
 // available.
-func (s *Store) LeaseTask(ctx context.Context, r bloom.LeaseRequest) (bloom.Lease, bloom.Worker, error) {
+func (s *Store) LeaseTask(ctx context.Context, r contract.LeaseRequest) (bloom.Lease, bloom.Worker, error) {
 	type answer struct {
 		lease  bloom.Lease
 		worker bloom.Worker
@@ -194,7 +195,7 @@ func (s *Store) LeaseTask(ctx context.Context, r bloom.LeaseRequest) (bloom.Leas
 	return a.lease, a.worker, err
 }
 
-func (u *Unit) leaseTask(r bloom.LeaseRequest) (none bloom.Lease, _ bloom.Worker, _ error) {
+func (u *Unit) leaseTask(r contract.LeaseRequest) (none bloom.Lease, _ bloom.Worker, _ error) {
 	t, err := u.task(r.TaskID)
 	if err != nil {
 		return none, bloom.Worker{}, err
@@ -221,7 +222,7 @@ func (u *Unit) leaseTask(r bloom.LeaseRequest) (none bloom.Lease, _ bloom.Worker
 // transaction that ends that task also opens the gate.
 func (u *Unit) grant(t *Task, workerID string, ttlSec int) (lifecycle.Transition, error) {
 	return lifecycle.GrantLease(t.TaskState, t.ID, t.ContextID, schema.NewID(u.Now), workerID, cmp.Or(ttlSec, bloom.DefaultLeaseTTLSec),
-		t.Gate == bloom.GateOrdered, u.Now)
+		t.Gate == contract.GateOrdered, u.Now)
 }
 
 // pick returns the worker for a task: the named one, or the rule's choice. The choice

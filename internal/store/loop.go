@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/group"
 )
 
@@ -13,7 +14,7 @@ import (
 type op struct {
 	*group.Op[*Unit]
 	reads      func(*Rows)
-	caller     bloom.Caller
+	caller     audit.Caller
 	at         time.Time            // when it was submitted
 	unbatched  bool                 // it runs in its own transaction
 	dueOpened  bool                 // delayed tasks that were due have been opened for it
@@ -40,7 +41,7 @@ func doUnbatched[T any](ctx context.Context, s *Store, reads func(*Rows), fn fun
 }
 
 func submit[T any](ctx context.Context, s *Store, reads func(*Rows), fn func(*Unit) (T, error), unbatched bool) (T, error) {
-	caller := bloom.CallerOf(ctx)
+	caller := audit.CallerOf(ctx)
 	v, err := group.Do(ctx, fn, func(ctx context.Context, o *group.Op[*Unit]) error {
 		return s.queue.Send(ctx, &op{Op: o, reads: reads, caller: caller, at: time.Now(), unbatched: unbatched})
 	})

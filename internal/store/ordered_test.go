@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
@@ -27,13 +27,13 @@ func TestAFailureKeepsNoOrderedTaskWaiting(t *testing.T) {
 				})
 				register(t, s)
 				first, next := storetest.Plain("context"), storetest.Plain("context")
-				for _, n := range []*bloom.NewTask{&first, &next} {
+				for _, n := range []*contract.NewTask{&first, &next} {
 					n.Spec.Policy.Ordered = true
 					if _, _, err := s.CreateTask(t.Context(), *n); err != nil {
 						t.Fatal(err)
 					}
 				}
-				lease, _, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: first.ID, WorkerID: "w"})
+				lease, _, err := s.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: first.ID, WorkerID: "w"})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -45,7 +45,7 @@ func TestAFailureKeepsNoOrderedTaskWaiting(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				got, err := s.Claim(t.Context(), bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 1})
+				got, err := s.Claim(t.Context(), contract.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 1})
 				if err != nil || len(got.Leases) != 1 || got.Leases[0].Task.ID != next.ID {
 					t.Errorf("claimed %+v, %v", got.Leases, err)
 				}

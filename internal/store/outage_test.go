@@ -9,6 +9,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
@@ -23,8 +24,8 @@ func TestNoLeaseExpiresBecauseOfAnOutage(t *testing.T) {
 	for name, failure := range failures {
 		for _, c := range []struct {
 			lasts, idle time.Duration
-			want        bloom.Reaped
-		}{{10 * time.Minute, 0, bloom.Reaped{}}, {time.Millisecond, 0, bloom.Reaped{Requeued: 1}}, {time.Millisecond, 10 * time.Minute, bloom.Reaped{Requeued: 1}}} {
+			want        contract.Reaped
+		}{{10 * time.Minute, 0, contract.Reaped{}}, {time.Millisecond, 0, contract.Reaped{Requeued: 1}}, {time.Millisecond, 10 * time.Minute, contract.Reaped{Requeued: 1}}} {
 			t.Run(fmt.Sprintf("%s for %s, then idle for %s", name, c.lasts, c.idle), func(t *testing.T) {
 				t.Parallel()
 				lasts, want := c.lasts, c.want
@@ -61,7 +62,7 @@ func TestNoLeaseExpiresBecauseOfAnOutage(t *testing.T) {
 						t.Error(err)
 					}
 					clock.Advance(time.Hour)
-					if got, err := s.Reap(t.Context(), 100); err != nil || got != (bloom.Reaped{Requeued: 1}) {
+					if got, err := s.Reap(t.Context(), 100); err != nil || got != (contract.Reaped{Requeued: 1}) {
 						t.Errorf("later reaped %+v, %v", got, err)
 					}
 				})

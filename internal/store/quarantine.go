@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // claimAttempt is a claim, or the part of one that isolate tries.
 type claimAttempt struct {
-	bloom.ClaimRequest
+	contract.ClaimRequest
 	partial   bool   // renew only the lease onlyLease, "" for none
 	onlyLease string // with partial
 	firstTask string // result: the first task that was chosen
@@ -31,7 +33,7 @@ const maxSuspects = 100
 // takes each task separately, quarantines those that fail, and then claims without
 // them. A task that fails is skipped for this worker; for all workers only once another
 // one can be leased to it, because the bad row may be the worker's.
-func (s *Store) isolate(ctx context.Context, r bloom.ClaimRequest) (bloom.ClaimResult, error) {
+func (s *Store) isolate(ctx context.Context, r contract.ClaimRequest) (bloom.ClaimResult, error) {
 	if r.Renew {
 		for _, id := range r.Held {
 			k := &claimAttempt{ClaimRequest: r, partial: true, onlyLease: id}
@@ -171,7 +173,7 @@ func (b *quarantine) skipped(taskID string) (until int64) {
 	defer b.mu.Unlock()
 	for row, at := range b.until {
 		if strings.HasPrefix(row.id, taskID) && time.Now().Before(at) {
-			until = max(until, bloom.Millis(at))
+			until = max(until, timing.Millis(at))
 		}
 	}
 	return until

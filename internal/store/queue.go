@@ -7,6 +7,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 var (
@@ -135,10 +136,10 @@ func (u *Unit) enqueue(t *Task, before bloom.TaskStatus) error {
 // open sets the gate of a queued task. An open task is reserved for a moment for the
 // worker that last held its context, if that has room. Tasks already reserved for the
 // worker count against its room, so other workers skip a bounded number of tasks.
-func (u *Unit) open(t *Task, gate bloom.Gate) error {
+func (u *Unit) open(t *Task, gate contract.Gate) error {
 	tasks.put(u, t.ID, t)
 	t.Gate, t.Preferred, t.Until = gate, nil, 0
-	if gate != bloom.GateOpen {
+	if gate != contract.GateOpen {
 		return nil
 	}
 	home, err := homes.get(u, t.ContextID)
@@ -154,7 +155,7 @@ func (u *Unit) open(t *Task, gate bloom.Gate) error {
 		return nil
 	}
 	u.waiting[w.ID]++
-	t.Preferred, t.Until = &w.ID, u.Now+bloom.StickyGrace.Milliseconds()
+	t.Preferred, t.Until = &w.ID, u.Now+contract.StickyGrace.Milliseconds()
 	return nil
 }
 
@@ -174,7 +175,7 @@ func (u *Unit) orderedTasks(contextID string) ([]Place, error) {
 			if t.Status.Terminal() {
 				continue
 			}
-			p.Open = t.Status == bloom.TaskQueued && t.Gate != bloom.GateOrdered
+			p.Open = t.Status == bloom.TaskQueued && t.Gate != contract.GateOrdered
 		}
 		waiting = append(waiting, p)
 	}
@@ -223,7 +224,7 @@ func (u *Unit) openNext(contextID string) error {
 		return nil
 	}
 	t, err := u.task(next.ID)
-	if err != nil || t.Gate != bloom.GateOrdered {
+	if err != nil || t.Gate != contract.GateOrdered {
 		return err
 	}
 	u.op.openedNext = t.ID
@@ -246,7 +247,7 @@ func (u *Unit) closeLater(t *Task) error {
 		if err != nil {
 			return err
 		}
-		if err := u.open(later, bloom.GateOrdered); err != nil {
+		if err := u.open(later, contract.GateOrdered); err != nil {
 			return err
 		}
 	}
@@ -272,11 +273,11 @@ func (s *Store) openDue(ctx context.Context) error {
 	s.forEach(due, func(id string) error {
 		_, err := do(ctx, s, func(r *Rows) { tasks.want(r, id) }, func(u *Unit) (struct{}, error) {
 			t, err := u.task(id)
-			if err != nil || t.Gate != bloom.GateDelayed || t.RunAt > u.Now {
+			if err != nil || t.Gate != contract.GateDelayed || t.RunAt > u.Now {
 				return struct{}{}, err
 			}
 			u.notifyTask(t, "")
-			return struct{}{}, u.open(t, bloom.GateOpen)
+			return struct{}{}, u.open(t, contract.GateOpen)
 		})
 		return err
 	}, notOpened)
@@ -316,7 +317,7 @@ func (s *Store) openOrdered(ctx context.Context) error {
 // openFirst opens a task's gate if the task is the first of its context.
 func (u *Unit) openFirst(id string) error {
 	t, err := u.task(id)
-	if err != nil || t.Gate != bloom.GateOrdered {
+	if err != nil || t.Gate != contract.GateOrdered {
 		return err
 	}
 	if blocked, err := u.blocked(t); err != nil || blocked {
@@ -348,11 +349,11 @@ func (s *Store) forEach(ids []string, run func(id string) error, op failure) {
 }
 
 // QueuePlace reads what decides when a queued task starts.
-func (s *Store) queuePlace(ctx context.Context, id string) (bloom.QueuePlace, error) {
+func (s *Store) queuePlace(ctx context.Context, id string) (contract.QueuePlace, error) {
 	if !isID(id) {
-		return bloom.QueuePlace{}, bloom.ErrTaskNotFound
+		return contract.QueuePlace{}, bloom.ErrTaskNotFound
 	}
-	return single(ctx, s, func(p *bloom.QueuePlace) []any { return []any{&p.Before, &p.Preferred, &p.Until, &p.Gate} }, bloom.ErrTaskNotFound,
+	return single(ctx, s, func(p *contract.QueuePlace) []any { return []any{&p.Before, &p.Preferred, &p.Until, &p.Gate} }, bloom.ErrTaskNotFound,
 		`SELECT coalesce((SELECT CAST(o.id AS TEXT) FROM llm_tasks o WHERE t.ordered AND o.context_id = t.context_id AND o.seq < t.seq
 				AND `+s.sql.pending("o")+` ORDER BY o.seq LIMIT 1), ''),
 			coalesce(t.preferred_worker, ''), t.preferred_until, coalesce(t.gate, '') FROM llm_tasks t WHERE t.id = $1`, id)
@@ -376,19 +377,19 @@ func (s *Store) FirstOrdered(ctx context.Context, after string, limit int) ([]Fi
 }
 
 // QueueDepths lists the label sets in the queue with their depth.
-func (s *Store) QueueDepths(ctx context.Context, sets, tasks int) ([]bloom.QueueDepth, error) {
-	return all(ctx, s, func(q *bloom.QueueDepth) []any { return []any{(*List)(&q.Labels), &q.Tasks, &q.Since} },
+func (s *Store) QueueDepths(ctx context.Context, sets, tasks int) ([]contract.QueueDepth, error) {
+	return all(ctx, s, func(q *contract.QueueDepth) []any { return []any{(*List)(&q.Labels), &q.Tasks, &q.Since} },
 		s.sql.sets("", "$1", `(SELECT q.labels OPEN LIMIT 1), (SELECT count(*) FROM (SELECT 1 OPEN LIMIT CAST($2 AS BIGINT)) c),
 			(SELECT min(c.since) FROM (SELECT `+s.sql.Greatest+`(q.run_at, q.updated_at) AS since OPEN LIMIT CAST($2 AS BIGINT)) c)`), sets, tasks)
 }
 
 // HeldBack counts queued tasks behind a gate.
-func (s *Store) HeldBack(ctx context.Context, gate bloom.Gate, most int) (bloom.HeldBack, error) {
+func (s *Store) HeldBack(ctx context.Context, gate contract.Gate, most int) (contract.HeldBack, error) {
 	head := `SELECT created_at, run_at FROM llm_tasks t` + s.sql.Via("llm_tasks_delayed") + ` WHERE t.gate = 'delayed' ORDER BY t.run_at`
-	if gate == bloom.GateOrdered {
+	if gate == contract.GateOrdered {
 		head = `SELECT ` + s.sql.Greatest + `(t.created_at, t.updated_at) AS created_at, t.run_at FROM llm_tasks t` + s.sql.Via("llm_tasks_ordered") +
 			` WHERE ` + s.sql.pending("t") + ` AND t.gate = 'ordered' ORDER BY t.context_id, t.seq`
 	}
-	return single(ctx, s, func(h *bloom.HeldBack) []any { return []any{&h.Tasks, &h.Since, &h.Until} }, nil,
+	return single(ctx, s, func(h *contract.HeldBack) []any { return []any{&h.Tasks, &h.Since, &h.Until} }, nil,
 		`SELECT count(*), coalesce(min(created_at), 0), coalesce(min(run_at), 0) FROM (`+head+` LIMIT CAST($1 AS BIGINT)) q`, most)
 }

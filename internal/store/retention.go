@@ -6,7 +6,9 @@ import (
 	"slices"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // Retention reads candidates on a read connection. The operation that removes them
@@ -74,12 +76,12 @@ type oldBatch struct {
 
 // findOld returns those of the listed tasks that may be removed. More is false once
 // all listed tasks are too young.
-func (s *Store) findOld(ctx context.Context, r bloom.RemoveRequest, list func(context.Context, int64, int) ([]Aged, error)) (f oldBatch, err error) {
+func (s *Store) findOld(ctx context.Context, r contract.RemoveRequest, list func(context.Context, int64, int) ([]Aged, error)) (f oldBatch, err error) {
 	now, err := s.Time(ctx)
 	if err != nil {
 		return f, err
 	}
-	entries, err := list(ctx, r.After, bloom.RemoveWindow)
+	entries, err := list(ctx, r.After, contract.RemoveWindow)
 	f.before, f.next = r.Before(now), r.After
 	for _, e := range entries {
 		if len(f.old) == r.Batch() {
@@ -92,34 +94,34 @@ func (s *Store) findOld(ctx context.Context, r bloom.RemoveRequest, list func(co
 			f.old = append(f.old, e)
 		}
 	}
-	f.more = f.more && len(entries) == bloom.RemoveWindow
+	f.more = f.more && len(entries) == contract.RemoveWindow
 	return f, s.explain(err)
 }
 
 // RemoveTasks removes ended tasks with all their rows.
-func (s *Store) RemoveTasks(ctx context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
+func (s *Store) RemoveTasks(ctx context.Context, r contract.RemoveRequest) (contract.Removed, error) {
 	f, err := s.findOld(ctx, r, s.OldTasks)
-	return s.removeOld(ctx, f, err, bloom.ActionTasksRemoved, (*Unit).removeTasks)
+	return s.removeOld(ctx, f, err, audit.ActionTasksRemoved, (*Unit).removeTasks)
 }
 
 // RemoveEvents removes the event streams of ended tasks.
-func (s *Store) RemoveEvents(ctx context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
+func (s *Store) RemoveEvents(ctx context.Context, r contract.RemoveRequest) (contract.Removed, error) {
 	f, err := s.findOld(ctx, r, s.OldStreams)
 	f.kept = r.Kept
-	return s.removeOld(ctx, f, err, bloom.ActionEventsRemoved, (*Unit).removeStreams)
+	return s.removeOld(ctx, f, err, audit.ActionEventsRemoved, (*Unit).removeStreams)
 }
 
 // removeOld removes a batch. If that fails because of a bad row, each task is removed
 // separately and the bad one is skipped.
-func (s *Store) removeOld(ctx context.Context, f oldBatch, err error, action string, remove func(*Unit, []*Aged) bloom.Removed) (bloom.Removed, error) {
+func (s *Store) removeOld(ctx context.Context, f oldBatch, err error, action string, remove func(*Unit, []*Aged) contract.Removed) (contract.Removed, error) {
 	if err != nil || len(f.old) == 0 {
-		return bloom.Removed{Next: f.next, More: f.more}, err
+		return contract.Removed{Next: f.next, More: f.more}, err
 	}
 	did, err := s.removeBatch(ctx, f, action, remove)
 	if err == nil || len(f.old) == 1 || bloom.KindOf(err) != bloom.KindInternal || transient(err) {
 		return did, err
 	}
-	did = bloom.Removed{}
+	did = contract.Removed{}
 	for i, e := range f.old {
 		one := oldBatch{before: f.before, kept: f.kept, old: []Aged{e}, next: e.Seq, more: true}
 		if i == len(f.old)-1 {
@@ -141,15 +143,15 @@ func (s *Store) removeOld(ctx context.Context, f oldBatch, err error, action str
 	return did, nil
 }
 
-func (s *Store) removeBatch(ctx context.Context, f oldBatch, action string, remove func(*Unit, []*Aged) bloom.Removed) (bloom.Removed, error) {
+func (s *Store) removeBatch(ctx context.Context, f oldBatch, action string, remove func(*Unit, []*Aged) contract.Removed) (contract.Removed, error) {
 	reads := func(r *Rows) {
 		for _, e := range f.old {
 			aged.want(r, e.ID)
 		}
 	}
-	return doUnbatched(ctx, s, reads, func(u *Unit) (did bloom.Removed, err error) {
+	return doUnbatched(ctx, s, reads, func(u *Unit) (did contract.Removed, err error) {
 		old := u.stillOld(f)
-		n, room := 0, int64(bloom.MaxRemoveEvents)
+		n, room := 0, int64(contract.MaxRemoveEvents)
 		for n < len(old) && old[n].stream() <= room {
 			room -= old[n].stream()
 			n++
@@ -190,14 +192,14 @@ func (u *Unit) stillOld(f oldBatch) (old []*Aged) {
 	return old
 }
 
-func (u *Unit) auditRemoval(action string, r bloom.Removed, before int64) {
+func (u *Unit) auditRemoval(action string, r contract.Removed, before int64) {
 	if r.Total() > 0 {
 		a := lifecycle.RemovalAudit(action, r, before)
 		u.audit(a.Action, a.EntityType, a.EntityID, a.Actor, a.Detail, a.Data)
 	}
 }
 
-func (u *Unit) removeStreams(old []*Aged) (did bloom.Removed) {
+func (u *Unit) removeStreams(old []*Aged) (did contract.Removed) {
 	u.c.Removal.Streams = append(u.c.Removal.Streams, old...)
 	for _, e := range old {
 		did.Events += e.stream()
@@ -205,7 +207,7 @@ func (u *Unit) removeStreams(old []*Aged) (did bloom.Removed) {
 	return did
 }
 
-func (u *Unit) removeTasks(old []*Aged) (did bloom.Removed) {
+func (u *Unit) removeTasks(old []*Aged) (did contract.Removed) {
 	for _, e := range old {
 		u.c.Removal.Tasks = append(u.c.Removal.Tasks, e)
 		did.Tasks++
@@ -221,16 +223,16 @@ func (u *Unit) removeTasks(old []*Aged) (did bloom.Removed) {
 }
 
 // RemoveAudit removes old audit entries, except those of tasks that have not ended.
-func (s *Store) RemoveAudit(ctx context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
+func (s *Store) RemoveAudit(ctx context.Context, r contract.RemoveRequest) (contract.Removed, error) {
 	now, err := s.Time(ctx)
 	if err != nil {
-		return bloom.Removed{}, err
+		return contract.Removed{}, err
 	}
 	entries, err := s.OldAudit(ctx, r.After, r.Batch())
 	if err != nil {
-		return bloom.Removed{}, s.explain(err)
+		return contract.Removed{}, s.explain(err)
 	}
-	before, did := r.Before(now), bloom.Removed{Next: r.After}
+	before, did := r.Before(now), contract.Removed{Next: r.After}
 	var old []int64
 	for _, e := range entries {
 		did.Next = e.Seq
@@ -245,7 +247,7 @@ func (s *Store) RemoveAudit(ctx context.Context, r bloom.RemoveRequest) (bloom.R
 	if err := s.sealTo(ctx, old[len(old)-1]); err != nil {
 		return did, err
 	}
-	return doUnbatched(ctx, s, func(rows *Rows) { agedAudit.want(rows, old...) }, func(u *Unit) (bloom.Removed, error) {
+	return doUnbatched(ctx, s, func(rows *Rows) { agedAudit.want(rows, old...) }, func(u *Unit) (contract.Removed, error) {
 		did := did
 		for _, seq := range old {
 			if e, _ := agedAudit.of(u.rows).Get(seq); e != nil && e.At < before && !e.Keep && !(r.Exported && e.Only) {
@@ -253,7 +255,7 @@ func (s *Store) RemoveAudit(ctx context.Context, r bloom.RemoveRequest) (bloom.R
 				did.Audit, did.UpTo = did.Audit+1, max(did.UpTo, seq)
 			}
 		}
-		u.auditRemoval(bloom.ActionAuditRemoved, did, before)
+		u.auditRemoval(audit.ActionAuditRemoved, did, before)
 		return did, nil
 	})
 }
@@ -293,8 +295,8 @@ func (s *Store) OldAudit(ctx context.Context, after int64, limit int) ([]AgedAud
 }
 
 // RemovedContent lists objects to be deleted from the blob
-func (s *Store) RemovedContent(ctx context.Context, after int64, limit int) ([]bloom.RemovedContent, error) {
-	return all(ctx, s, func(k *bloom.RemovedContent) []any { return []any{&k.Seq, &k.URL} },
+func (s *Store) RemovedContent(ctx context.Context, after int64, limit int) ([]contract.RemovedContent, error) {
+	return all(ctx, s, func(k *contract.RemovedContent) []any { return []any{&k.Seq, &k.URL} },
 		`SELECT seq, url FROM removed_contents WHERE seq > $1 ORDER BY seq LIMIT CAST($2 AS BIGINT)`, after, bloom.Page{Limit: limit}.Size())
 }
 

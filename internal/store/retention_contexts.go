@@ -4,7 +4,9 @@ import (
 	"context"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // AgedContext is a context that may have been unused for long. Only its id,
@@ -16,7 +18,7 @@ type AgedContext struct {
 
 // RemoveContexts forgets contexts that have not been used for long, by their newest
 // task, the longest unused first.
-func (s *Store) RemoveContexts(ctx context.Context, r bloom.RemoveRequest) (did bloom.Removed, err error) {
+func (s *Store) RemoveContexts(ctx context.Context, r contract.RemoveRequest) (did contract.Removed, err error) {
 	if did.Next = r.After; !s.filled.Load() {
 		return did, nil // a task that is not backfilled yet may belong to any of them
 	}
@@ -24,11 +26,11 @@ func (s *Store) RemoveContexts(ctx context.Context, r bloom.RemoveRequest) (did 
 	if err != nil {
 		return did, err
 	}
-	list, err := s.OldContexts(ctx, r.After, bloom.RemoveWindow)
+	list, err := s.OldContexts(ctx, r.After, contract.RemoveWindow)
 	if err != nil {
 		return did, s.explain(err)
 	}
-	before, full := r.Before(now), len(list) == bloom.RemoveWindow
+	before, full := r.Before(now), len(list) == contract.RemoveWindow
 	var old []string
 	for _, x := range list {
 		if len(old) == r.Batch() {
@@ -49,7 +51,7 @@ func (s *Store) RemoveContexts(ctx context.Context, r bloom.RemoveRequest) (did 
 
 // forgetOld forgets contexts in one transaction. If that fails because of a bad row,
 // each is forgotten separately and the bad one is skipped.
-func (s *Store) forgetOld(ctx context.Context, old []string, before int64) (did bloom.Removed, err error) {
+func (s *Store) forgetOld(ctx context.Context, old []string, before int64) (did contract.Removed, err error) {
 	if len(old) == 0 {
 		return did, nil
 	}
@@ -57,13 +59,13 @@ func (s *Store) forgetOld(ctx context.Context, old []string, before int64) (did 
 		contextRows.want(r, old...)
 		transcripts.want(r, old...)
 	}
-	did, err = doUnbatched(ctx, s, reads, func(u *Unit) (did bloom.Removed, err error) {
+	did, err = doUnbatched(ctx, s, reads, func(u *Unit) (did contract.Removed, err error) {
 		for _, id := range old {
 			x, _ := contextRows.of(u.rows).Get(id)
 			if x == nil || !lifecycle.Forgettable(*x, before) {
 				continue // it was used, forgotten or locked meanwhile
 			}
-			contents, err := u.forget(id, bloom.ActorRetention)
+			contents, err := u.forget(id, audit.ActorRetention)
 			if u.locked(err) {
 				continue
 			}
@@ -79,9 +81,9 @@ func (s *Store) forgetOld(ctx context.Context, old []string, before int64) (did 
 	}
 	if len(old) == 1 {
 		s.log.Error("skipping a context that cannot be forgotten", "context_id", old[0], "error", err)
-		return bloom.Removed{}, nil
+		return contract.Removed{}, nil
 	}
-	did = bloom.Removed{}
+	did = contract.Removed{}
 	for i := range old {
 		one, err := s.forgetOld(ctx, old[i:i+1], before)
 		if err != nil {
@@ -93,7 +95,7 @@ func (s *Store) forgetOld(ctx context.Context, old []string, before int64) (did 
 }
 
 // RemoveForgotten removes old records of forgotten contexts.
-func (s *Store) RemoveForgotten(ctx context.Context, r bloom.RemoveRequest) (did bloom.Removed, err error) {
+func (s *Store) RemoveForgotten(ctx context.Context, r contract.RemoveRequest) (did contract.Removed, err error) {
 	did.Next = r.After
 	now, err := s.Time(ctx)
 	if err != nil {

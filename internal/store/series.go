@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // addToSeries counts a change of a task's status in the time series.
@@ -76,9 +77,9 @@ func (s *Store) KeepSeries(ctx context.Context) error {
 			wait := max(0, u.Now-since)
 			g.Wait = &wait
 		}
-		g.Fold = u.Now - bloom.SeriesMinutes.Milliseconds()
+		g.Fold = u.Now - contract.SeriesMinutes.Milliseconds()
 		g.Fold -= g.Fold % time.Hour.Milliseconds()
-		g.Drop = u.Now - bloom.SeriesHours.Milliseconds()
+		g.Drop = u.Now - contract.SeriesHours.Milliseconds()
 		u.changed()
 		u.c.Gauge = g
 		return struct{}{}, nil
@@ -183,5 +184,5 @@ func (s *Store) Series(ctx context.Context, from, to, step int64) ([]bloom.Serie
 		return []any{&p.At, &p.Created, &p.Started, &p.Completed, &p.Failed, &p.Dead, &p.Cancelled, &p.TokensUsed, &p.InputTokens, &p.OutputTokens,
 			(*nanos)(&p.CostUSD), &p.Queued, &p.Running, &p.OldestWait}
 	}, `SELECT at / CAST($3 AS BIGINT) * CAST($3 AS BIGINT) AS step, `+SeriesSum+`, max(queued), max(running), max(wait)
-		FROM task_series WHERE at >= $1 AND at < $2 GROUP BY 1 ORDER BY 1 LIMIT CAST($4 AS BIGINT)`, from, to, step, bloom.MaxSeriesPoints)
+		FROM task_series WHERE at >= $1 AND at < $2 GROUP BY 1 ORDER BY 1 LIMIT CAST($4 AS BIGINT)`, from, to, step, contract.MaxSeriesPoints)
 }

@@ -5,28 +5,31 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 var errNoSession = bloom.NotFound("Session")
 
 var sessions = table("sessions", "id text, name text, role text, key_id text, created_at bigint, last_used_at bigint, expires_at bigint, address text, "+
 	"user_agent text, turn bigint, turned_at bigint", "",
-	func(v []any, id string, s *bloom.StoredSession) []any {
+	func(v []any, id string, s *contract.StoredSession) []any {
 		return append(v, id, s.Name, string(s.Role), s.KeyID, s.CreatedAt, s.LastUsedAt, s.ExpiresAt, s.Address, s.Agent, s.Turn, s.TurnedAt)
 	}, nil)
 
 const sessionColumns = `x.id, x.name, x.role, x.key_id, x.created_at, x.last_used_at, x.expires_at, x.address, x.user_agent, x.turn, x.turned_at`
 
-func sessionFields(s *bloom.StoredSession) []any {
+func sessionFields(s *contract.StoredSession) []any {
 	return []any{&s.ID, &s.Name, &s.Role, &s.KeyID, &s.CreatedAt, &s.LastUsedAt, &s.ExpiresAt, &s.Address, &s.Agent, &s.Turn, &s.TurnedAt}
 }
 
-func loadSessions(l *Load, v *Values[string, *bloom.StoredSession]) {
-	pickRows(l, v, "x", sessionColumns, sessionFields, func(s *bloom.StoredSession) string { return s.ID })
+func loadSessions(l *Load, v *Values[string, *contract.StoredSession]) {
+	pickRows(l, v, "x", sessionColumns, sessionFields, func(s *contract.StoredSession) string { return s.ID })
 }
 
 // session returns a locked session that has not expired.
-func (u *Unit) session(id string) (*bloom.StoredSession, error) {
+func (u *Unit) session(id string) (*contract.StoredSession, error) {
 	x, err := sessions.get(u, id)
 	if err == nil && (x == nil || x.ExpiresAt <= u.Now) {
 		err = errNoSession
@@ -35,19 +38,19 @@ func (u *Unit) session(id string) (*bloom.StoredSession, error) {
 }
 
 // CreateSession stores a session and removes those that have expired.
-func (s *Store) CreateSession(ctx context.Context, is bloom.BrowserSession, life time.Duration, actor string) (bloom.StoredSession, error) {
-	return do(ctx, s, func(r *Rows) { sessions.want(r, is.ID) }, func(u *Unit) (bloom.StoredSession, error) {
+func (s *Store) CreateSession(ctx context.Context, is bloom.BrowserSession, life time.Duration, actor string) (contract.StoredSession, error) {
+	return do(ctx, s, func(r *Rows) { sessions.want(r, is.ID) }, func(u *Unit) (contract.StoredSession, error) {
 		if was, err := u.session(is.ID); err == nil || !isNotFound(err) {
 			if err != nil {
-				return bloom.StoredSession{}, err
+				return contract.StoredSession{}, err
 			}
 			return *was, nil // a repeated call
 		}
-		x := &bloom.StoredSession{BrowserSession: is, Turn: 1, TurnedAt: u.Now}
+		x := &contract.StoredSession{BrowserSession: is, Turn: 1, TurnedAt: u.Now}
 		x.CreatedAt, x.LastUsedAt, x.ExpiresAt = u.Now, u.Now, u.Now+life.Milliseconds()
 		sessions.put(u, x.ID, x)
 		u.c.Removal.SessionsBefore = u.Now
-		u.audit(bloom.ActionLogin, bloom.EntitySession, x.ID, actor, "Signed in as "+string(x.Role), bloom.MustJSON(map[string]any{
+		u.audit(audit.ActionLogin, audit.EntitySession, x.ID, actor, "Signed in as "+string(x.Role), storable.MustJSON(map[string]any{
 			"role": x.Role, "key_id": x.KeyID, "user_agent": x.Agent}))
 		return *x, nil
 	})
@@ -55,11 +58,11 @@ func (s *Store) CreateSession(ctx context.Context, is bloom.BrowserSession, life
 
 // RenewSession moves a session to its next turn and extends its life. A session that
 // is no longer at turn is returned unchanged.
-func (s *Store) RenewSession(ctx context.Context, id string, turn int64, life time.Duration) (bloom.StoredSession, error) {
-	return do(ctx, s, func(r *Rows) { sessions.want(r, id) }, func(u *Unit) (bloom.StoredSession, error) {
+func (s *Store) RenewSession(ctx context.Context, id string, turn int64, life time.Duration) (contract.StoredSession, error) {
+	return do(ctx, s, func(r *Rows) { sessions.want(r, id) }, func(u *Unit) (contract.StoredSession, error) {
 		x, err := u.session(id)
 		if err != nil {
-			return bloom.StoredSession{}, err
+			return contract.StoredSession{}, err
 		}
 		if x.Turn == turn {
 			x.Turn, x.TurnedAt, x.LastUsedAt, x.ExpiresAt = turn+1, u.Now, u.Now, u.Now+life.Milliseconds()
@@ -79,7 +82,7 @@ func (s *Store) EndSession(ctx context.Context, id, actor string) error {
 		}
 		sessions.put(u, id, nil)
 		u.notify = append(u.notify, bloom.Change{Kind: bloom.ChangeAccess})
-		u.audit(bloom.ActionSessionEnded, bloom.EntitySession, id, actor, "Session of "+x.Name, bloom.MustJSON(map[string]any{"name": x.Name, "key_id": x.KeyID}))
+		u.audit(audit.ActionSessionEnded, audit.EntitySession, id, actor, "Session of "+x.Name, storable.MustJSON(map[string]any{"name": x.Name, "key_id": x.KeyID}))
 		return struct{}{}, nil
 	})
 	return err
@@ -102,17 +105,17 @@ func (s *Store) Sessions(ctx context.Context, p bloom.Page) ([]bloom.BrowserSess
 }
 
 // Session reads one session.
-func (s *Store) Session(ctx context.Context, id string) (bloom.StoredSession, error) {
+func (s *Store) Session(ctx context.Context, id string) (contract.StoredSession, error) {
 	missing := bloom.NotFound("Session")
-	if id != bloom.CleanText(id) {
-		return bloom.StoredSession{}, missing
+	if id != storable.Text(id) {
+		return contract.StoredSession{}, missing
 	}
 	return single(ctx, s, sessionFields, missing, `SELECT `+sessionColumns+` FROM sessions x WHERE x.id = $1`, id)
 }
 
 // Sessions lists sessions, the newest first.
 func (s *Store) storedSessions(ctx context.Context, p bloom.Page) ([]bloom.BrowserSession, bloom.Cursor, error) {
-	known, next, err := list(ctx, s, &listing[bloom.StoredSession]{from: "sessions", as: "x", columns: sessionColumns, fields: sessionFields}, p)
+	known, next, err := list(ctx, s, &listing[contract.StoredSession]{from: "sessions", as: "x", columns: sessionColumns, fields: sessionFields}, p)
 	sessions := make([]bloom.BrowserSession, 0, len(known))
 	for _, k := range known {
 		sessions = append(sessions, k.BrowserSession)

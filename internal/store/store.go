@@ -11,9 +11,10 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/group"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
-// Store implements bloom.Store on a Database.
+// Store implements contract.Store on a Database.
 type Store struct {
 	sql  *Dialect
 	db   Database
@@ -47,7 +48,7 @@ type Store struct {
 	closed  error
 }
 
-var _ bloom.Store = (*Store)(nil)
+var _ contract.Store = (*Store)(nil)
 
 // New returns a store on an open database. Closing the store closes the database.
 func New(db Database, cfg Config, log *slog.Logger) *Store {
@@ -93,7 +94,7 @@ func (s *Store) Time(ctx context.Context) (int64, error) {
 }
 
 // QueuePlace returns what, apart from the workers, decides when a queued task starts.
-func (s *Store) QueuePlace(ctx context.Context, id string) (bloom.QueuePlace, error) {
+func (s *Store) QueuePlace(ctx context.Context, id string) (contract.QueuePlace, error) {
 	p, err := s.queuePlace(ctx, id)
 	p.Skipped = s.quarantined.skipped(id)
 	return p, err

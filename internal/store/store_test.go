@@ -9,9 +9,11 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 	"github.com/bloom-runtime/bloom/internal/store"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -19,21 +21,21 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // onBoth runs a test over both databases, with one transaction at a time.
 func onBoth(t *testing.T, test func(t *testing.T, s *store.Store)) {
 	t.Helper()
-	onBothAt(t, func() bloom.Clock { return nil }, func(t *testing.T, s *store.Store, _ bloom.Clock) { t.Helper(); test(t, s) })
+	onBothAt(t, func() timing.Clock { return nil }, func(t *testing.T, s *store.Store, _ timing.Clock) { t.Helper(); test(t, s) })
 }
 
 // onBothAt is onBoth with a clock for each database; nil: the database's.
-func onBothAt[C bloom.Clock](t *testing.T, newClock func() C, test func(t *testing.T, s *store.Store, clock C)) {
+func onBothAt[C timing.Clock](t *testing.T, newClock func() C, test func(t *testing.T, s *store.Store, clock C)) {
 	t.Helper()
-	opens := map[string]func(t *testing.T, clock bloom.Clock) (*store.Store, error){
-		"sqlite": func(t *testing.T, clock bloom.Clock) (*store.Store, error) {
+	opens := map[string]func(t *testing.T, clock timing.Clock) (*store.Store, error){
+		"sqlite": func(t *testing.T, clock timing.Clock) (*store.Store, error) {
 			s, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "bloom.db"), Clock: clock})
 			if err != nil {
 				return nil, err
 			}
 			return s.Store, nil
 		},
-		"postgresql": func(t *testing.T, clock bloom.Clock) (*store.Store, error) {
+		"postgresql": func(t *testing.T, clock timing.Clock) (*store.Store, error) {
 			s, err := postgres.Open(t.Context(), postgres.Config{URL: pgtest.Start(t), Parallel: 1, Clock: clock})
 			if err != nil {
 				return nil, err
@@ -78,7 +80,7 @@ func leased(t *testing.T, s *store.Store, contextID string) (task, lease string)
 	_, _, err := s.CreateTask(t.Context(), n)
 	var l bloom.Lease
 	if err == nil {
-		l, _, err = s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: n.ID, WorkerID: "w"})
+		l, _, err = s.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: n.ID, WorkerID: "w"})
 	}
 	if err == nil {
 		_, err = s.Heartbeat(t.Context(), n.ID, l.ID, nil)

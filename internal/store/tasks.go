@@ -11,17 +11,18 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/schema"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // Task is a task with its row's other columns. Only a new task and one in views have
 // their prompt and hints.
 type Task struct {
 	bloom.Task
-	Seq       int64      // its number; numbers grow with creation
-	Gate      bloom.Gate // "" unless queued
-	Preferred *string    // the worker that it is reserved for
-	Until     int64      // of Preferred, Unix milliseconds
-	LastEvent int64      // the number of its last event
+	Seq       int64         // its number; numbers grow with creation
+	Gate      contract.Gate // "" unless queued
+	Preferred *string       // the worker that it is reserved for
+	Until     int64         // of Preferred, Unix milliseconds
+	LastEvent int64         // the number of its last event
 
 	// Only of a new task.
 	Scope    *string // of its idempotency key
@@ -71,7 +72,7 @@ var (
 )
 
 // gateValue returns the column's value, NULL for a task that is not queued.
-func gateValue(g bloom.Gate) any {
+func gateValue(g contract.Gate) any {
 	if g == "" {
 		return nil
 	}
@@ -194,7 +195,7 @@ func (u *Unit) withText(t *Task) (bloom.Task, error) {
 }
 
 // CreateTask queues a task. It reports whether the task existed already.
-func (s *Store) CreateTask(ctx context.Context, n bloom.NewTask) (bloom.Task, bool, error) {
+func (s *Store) CreateTask(ctx context.Context, n contract.NewTask) (bloom.Task, bool, error) {
 	if !schema.IsID(n.ID) {
 		return bloom.Task{}, false, bloom.Invalid("The task's id must be a UUID")
 	}
@@ -222,7 +223,7 @@ func (s *Store) CreateTask(ctx context.Context, n bloom.NewTask) (bloom.Task, bo
 	return a.task, a.replayed, err
 }
 
-func (u *Unit) create(n bloom.NewTask, key Key) (bloom.Task, bool, error) {
+func (u *Unit) create(n contract.NewTask, key Key) (bloom.Task, bool, error) {
 	if key.Key != "" {
 		first, err := idempotent.get(u, key)
 		switch {
@@ -392,7 +393,7 @@ func (s *Store) Events(ctx context.Context, taskID string, after int64, limit in
 		return Collect(ctx, c, func(e *bloom.Event) []any { return []any{&e.Seq, &e.Type, &e.At, &e.Epoch, (*verbatim)(&e.Data)} },
 			`SELECT seq, type, at, epoch, data FROM (
 				SELECT seq, type, at, epoch, data, sum(octet_length(data)) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) - octet_length(data) AS sofar
-				FROM task_events WHERE task = $1 AND seq > $2 ORDER BY seq LIMIT CAST($3 AS BIGINT)) b WHERE sofar < $4`, seq, after, bloom.Page{Limit: limit}.Size(), bloom.MaxEventPageBytes)
+				FROM task_events WHERE task = $1 AND seq > $2 ORDER BY seq LIMIT CAST($3 AS BIGINT)) b WHERE sofar < $4`, seq, after, bloom.Page{Limit: limit}.Size(), contract.MaxEventPageBytes)
 	})
 }
 
@@ -400,12 +401,12 @@ func (s *Store) Events(ctx context.Context, taskID string, after int64, limit in
 func (s *Store) Results(ctx context.Context, taskID string) ([]bloom.Result, error) {
 	return ofTask(ctx, s, taskID, func(c Conn, _ int64) ([]bloom.Result, error) {
 		const from = ` FROM llm_results r JOIN runtime_artifacts a ON a.id = r.artifact_id WHERE r.task_id = $1 ORDER BY r.epoch DESC LIMIT %d OFFSET %d`
-		newest, err := Collect(ctx, c, resultFields, `SELECT `+resultColumns+fmt.Sprintf(from, bloom.ResultsWithOutput, 0), taskID)
-		if err != nil || len(newest) < bloom.ResultsWithOutput {
+		newest, err := Collect(ctx, c, resultFields, `SELECT `+resultColumns+fmt.Sprintf(from, contract.ResultsWithOutput, 0), taskID)
+		if err != nil || len(newest) < contract.ResultsWithOutput {
 			return newest, err
 		}
 		older, err := Collect(ctx, c, resultFields, `SELECT `+strings.TrimSuffix(resultColumns, "a.content")+`CAST(NULL AS TEXT)`+
-			fmt.Sprintf(from, bloom.MaxPageSize, bloom.ResultsWithOutput), taskID)
+			fmt.Sprintf(from, bloom.MaxPageSize, contract.ResultsWithOutput), taskID)
 		return append(newest, older...), err
 	})
 }
@@ -444,7 +445,7 @@ func (s *Store) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Tas
 	}
 	tasks = make([]bloom.Task, 0, len(found))
 	for i := range found {
-		bloom.CutPrompt(&found[i].Task, q.TextBytes)
+		contract.CutPrompt(&found[i].Task, q.TextBytes)
 		tasks = append(tasks, found[i].Task)
 	}
 	if err == nil {

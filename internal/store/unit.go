@@ -6,8 +6,11 @@ import (
 	"slices"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/schema"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // An outcome says how a run of an operation has ended.
@@ -75,7 +78,7 @@ func (u *Unit) audit(action, entityType, entityID, actor, detail string, data js
 	u.c.Audits = append(u.c.Audits, bloom.Audit{
 		KeyID: u.op.caller.KeyID, Address: u.op.caller.Address,
 		ID: schema.NewID(u.Now), Timestamp: u.Now, Action: action, EntityType: entityType, EntityID: entityID,
-		Actor: bloom.ActorFor(u.op.caller.Role, actor), Detail: detail, Data: bloom.EventData(data),
+		Actor: audit.ActorFor(u.op.caller.Role, actor), Detail: detail, Data: storable.EventData(data),
 	})
 }
 
@@ -86,7 +89,7 @@ func (u *Unit) auditWorker(c lifecycle.WorkerChange, actor string) {
 		return
 	}
 	u.notify = append(u.notify, bloom.Change{Kind: bloom.ChangeWorker, WorkerID: c.Worker.ID})
-	u.audit(c.Action, bloom.EntityWorker, c.Worker.ID, actor, c.Detail, c.AuditData())
+	u.audit(c.Action, audit.EntityWorker, c.Worker.ID, actor, c.Detail, c.AuditData())
 }
 
 // event appends to a task's stream.
@@ -99,7 +102,7 @@ func (u *Unit) event(t *Task, e Event) {
 
 // notifyTask publishes a task's present state after the commit.
 func (u *Unit) notifyTask(t *Task, workerID string) {
-	c := bloom.TaskChange(t.ID, t.TaskState, workerID)
+	c := contract.TaskChange(t.ID, t.TaskState, workerID)
 	if c.TaskStatus == bloom.TaskQueued && len(t.Labels) > 0 {
 		c.Labels = slices.Clone(t.Labels)
 	}

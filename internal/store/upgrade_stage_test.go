@@ -9,6 +9,7 @@ import (
 	_ "modernc.org/sqlite" // the driver
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
@@ -16,7 +17,7 @@ import (
 // an order key by their prompt.
 type earlierStore struct {
 	*testing.T
-	s     bloom.Store
+	s     contract.Store
 	tasks map[string]bloom.Task
 	held  []string
 }
@@ -110,7 +111,7 @@ func (e *earlierStore) read() {
 // claim makes the worker's next claim and returns the contexts of its new tasks.
 func (e *earlierStore) claim() (given []string, res bloom.ClaimResult) {
 	e.Helper()
-	res, err := e.s.Claim(e.Context(), bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 8, TTLSec: 7200, Held: e.held, Renew: true})
+	res, err := e.s.Claim(e.Context(), contract.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 8, TTLSec: 7200, Held: e.held, Renew: true})
 	e.ok(err)
 	for _, l := range res.Leases {
 		e.held = append(e.held, l.Lease.ID)

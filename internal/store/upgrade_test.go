@@ -17,15 +17,17 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 	"github.com/bloom-runtime/bloom/internal/schema"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // upgraded opens databases of an earlier version, with tasks and workers in every state:
 // testdata/version4.* are dumps. more is SQL that adds to them.
-var upgraded = map[string]func(t *testing.T, clock bloom.Clock, more string) (bloom.Store, error){
-	"sqlite": func(t *testing.T, clock bloom.Clock, more string) (bloom.Store, error) {
+var upgraded = map[string]func(t *testing.T, clock timing.Clock, more string) (contract.Store, error){
+	"sqlite": func(t *testing.T, clock timing.Clock, more string) (contract.Store, error) {
 		path := filepath.Join(t.TempDir(), "bloom.db")
 		db, err := sql.Open("sqlite", path)
 		if err != nil {
@@ -39,7 +41,7 @@ var upgraded = map[string]func(t *testing.T, clock bloom.Clock, more string) (bl
 		}
 		return sqlite.Open(t.Context(), sqlite.Config{Path: path, Clock: clock})
 	},
-	"postgresql": func(t *testing.T, clock bloom.Clock, more string) (bloom.Store, error) {
+	"postgresql": func(t *testing.T, clock timing.Clock, more string) (contract.Store, error) {
 		url := pgtest.Start(t)
 		c, err := pgx.Connect(t.Context(), url)
 		if err != nil {
@@ -88,7 +90,7 @@ func TestDataOfAnEarlierVersionIsUpgraded(t *testing.T) {
 			if err := storetest.CheckInvariants(t.Context(), s); err != nil {
 				t.Error(err)
 			}
-			if did, err := s.RemoveTasks(t.Context(), bloom.RemoveRequest{OlderThan: -time.Hour}); err != nil || did.Tasks == 0 {
+			if did, err := s.RemoveTasks(t.Context(), contract.RemoveRequest{OlderThan: -time.Hour}); err != nil || did.Tasks == 0 {
 				t.Errorf("removed %+v, %v", did, err)
 			}
 			if err := storetest.CheckInvariants(t.Context(), s); err != nil {
@@ -125,7 +127,7 @@ func TestTasksQueuedBeforeTheirLabelsWereHashedAreClaimed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := s.Claim(t.Context(), bloom.ClaimRequest{WorkerID: "labelled", Max: bloom.MaxConcurrency})
+			got, err := s.Claim(t.Context(), contract.ClaimRequest{WorkerID: "labelled", Max: bloom.MaxConcurrency})
 			if err != nil || !slices.ContainsFunc(got.Leases, func(l bloom.LeasedTask) bool { return l.Task.ID == id }) {
 				t.Errorf("claimed %+v, %v", got, err)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/schema"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // text returns the text of a string or bytes column.
@@ -51,11 +52,11 @@ func (o *object) Scan(src any) error {
 }
 
 // snapshot scans a transcript's working folder.
-type snapshot bloom.Transcript
+type snapshot contract.Transcript
 
 // Scan implements sql.Scanner.
 func (s *snapshot) Scan(src any) error {
-	s.Workspace = bloom.ParseSnapshot(text(src))
+	s.Workspace = contract.ParseSnapshot(text(src))
 	return nil
 }
 

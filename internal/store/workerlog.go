@@ -4,12 +4,14 @@ import (
 	"context"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 var logLayout = layout("worker_logs", "worker_id text, updated_at bigint, lines json", Replace)
 
 func logValues(v []any, l bloom.WorkerLogs) []any {
-	return append(v, l.WorkerID, l.UpdatedAt, string(bloom.MustJSON(l.Lines)))
+	return append(v, l.WorkerID, l.UpdatedAt, string(storable.MustJSON(l.Lines)))
 }
 
 // ReportLogs keeps the last log lines of a worker. It fails with ErrWorkerConflict if
@@ -34,7 +36,7 @@ func (s *Store) ReportLogs(ctx context.Context, id string, r bloom.LogReport) er
 			}
 		}
 		u.changed()
-		u.c.Logs = append(u.c.Logs, bloom.WorkerLogs{WorkerID: id, UpdatedAt: u.Now, Lines: bloom.JoinLines(was.Lines, r)})
+		u.c.Logs = append(u.c.Logs, bloom.WorkerLogs{WorkerID: id, UpdatedAt: u.Now, Lines: contract.JoinLines(was.Lines, r)})
 		return struct{}{}, nil
 	})
 	return err
@@ -44,5 +46,5 @@ func (s *Store) ReportLogs(ctx context.Context, id string, r bloom.LogReport) er
 func (s *Store) WorkerLogs(ctx context.Context, id string) (bloom.WorkerLogs, error) {
 	return single(ctx, s, func(l *bloom.WorkerLogs) []any { return []any{&l.WorkerID, &l.UpdatedAt, &object{&l.Lines}} }, bloom.ErrWorkerNotFound,
 		`SELECT w.id, coalesce(l.updated_at, 0), coalesce(l.lines, '[]') FROM workers w
-			LEFT JOIN worker_logs l ON l.worker_id = w.id WHERE w.id = $1 AND NOT w.removed`, bloom.CleanText(id))
+			LEFT JOIN worker_logs l ON l.worker_id = w.id WHERE w.id = $1 AND NOT w.removed`, storable.Text(id))
 }

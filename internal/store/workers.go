@@ -7,6 +7,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/schema"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 var (
@@ -16,7 +18,7 @@ var (
 		func(v []any, id string, w *lifecycle.KnownWorker) []any {
 			return append(v, id, w.NodeID, w.URL, string(w.Status), w.Capabilities.ClaudeCLI, w.Capabilities.MaxConcurrency, schema.ListJSON(w.Capabilities.Labels),
 				w.LastHeartbeat, schema.ListJSON(w.IPAddrs), int64(w.ObsCount), w.DBSHA, w.RegisteredAt, w.AgentVersion, w.OSInfo, w.InstallMethod, w.RuntimeDrain,
-				w.InstanceID, w.InstanceSeen, w.Removed, w.ControlDrain, w.PostedAt, schema.ListJSON(w.Agents), string(bloom.MustJSON(w.Pause)))
+				w.InstanceID, w.InstanceSeen, w.Removed, w.ControlDrain, w.PostedAt, schema.ListJSON(w.Agents), string(storable.MustJSON(w.Pause)))
 		}, nil)
 	online = derived[struct{}, []bloom.Worker]() // all workers that are online
 )
@@ -129,9 +131,9 @@ func (s *Store) RegisterWorker(ctx context.Context, spec bloom.WorkerSpec, actor
 }
 
 // SyncWorkers applies the reports of the control plane, each in its own operation.
-func (s *Store) SyncWorkers(ctx context.Context, reports []bloom.WorkerReport) (changed int, err error) {
+func (s *Store) SyncWorkers(ctx context.Context, reports []contract.WorkerReport) (changed int, err error) {
 	changes := make(chan bool, len(reports))
-	names, byName := make([]string, 0, len(reports)), map[string][]bloom.WorkerReport{}
+	names, byName := make([]string, 0, len(reports)), map[string][]contract.WorkerReport{}
 	for _, r := range reports {
 		name := r.Name
 		if _, seen := byName[name]; !seen {
@@ -166,7 +168,7 @@ func (s *Store) SyncWorkers(ctx context.Context, reports []bloom.WorkerReport) (
 
 // syncWorker applies one report. It reports whether that changed the worker, apart
 // from the time of contact.
-func (s *Store) syncWorker(ctx context.Context, name string, r bloom.WorkerReport) (bool, error) {
+func (s *Store) syncWorker(ctx context.Context, name string, r contract.WorkerReport) (bool, error) {
 	return do(ctx, s, func(r *Rows) { workers.want(r, name) }, func(u *Unit) (bool, error) {
 		was, err := u.orUnknown(name)
 		if err != nil {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // AuditExported counts a file of the audit.
@@ -16,7 +16,7 @@ func (m *Metrics) AuditExported(entries int) {
 
 // DescribeAudit registers metrics of how far the audit's chain, and its export if there is one, are
 // behind.
-func (m *Metrics) DescribeAudit(s bloom.AuditChainStore, exported bool) {
+func (m *Metrics) DescribeAudit(s contract.AuditChainStore, exported bool) {
 	a := &auditState{store: s, exported: exported,
 		chain:  prometheus.NewDesc("bloom_audit_chain_lag_seconds", "Age of the oldest audit entry that is not chained yet; 0 without any.", nil, nil),
 		export: prometheus.NewDesc("bloom_audit_export_lag_seconds", "Age of the oldest audit entry that is not exported yet; 0 without any.", nil, nil)}
@@ -27,7 +27,7 @@ func (m *Metrics) DescribeAudit(s bloom.AuditChainStore, exported bool) {
 }
 
 type auditState struct {
-	store         bloom.AuditChainStore
+	store         contract.AuditChainStore
 	exported      bool
 	chain, export *prometheus.Desc
 }

@@ -7,14 +7,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // Metrics are the metrics of one server, served as an http.Handler. They have their own registry
 // because the process may also serve the control plane's. All methods are safe for concurrent use.
 type Metrics struct {
 	http.Handler
-	clock    bloom.Clock
+	clock    timing.Clock
 	registry *prometheus.Registry
 	work     *work
 	removed  *prometheus.CounterVec
@@ -27,7 +28,7 @@ type Metrics struct {
 }
 
 // NewMetrics returns a server's metrics.
-func NewMetrics(clock bloom.Clock) *Metrics {
+func NewMetrics(clock timing.Clock) *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "bloom_" + name, Help: help}, labels)
 	}
@@ -48,7 +49,7 @@ func NewMetrics(clock bloom.Clock) *Metrics {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.Handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 	// Start counters at 0, so that the first event counts as an increase.
-	m.Removed(bloom.Removed{})
+	m.Removed(contract.Removed{})
 	for _, outcome := range []string{deleted, failed} {
 		m.contents.WithLabelValues(outcome)
 	}
@@ -62,7 +63,7 @@ const (
 )
 
 // Removed counts what retention removed.
-func (m *Metrics) Removed(r bloom.Removed) {
+func (m *Metrics) Removed(r contract.Removed) {
 	for kind, n := range map[string]int64{
 		"task": r.Tasks, "lease": r.Leases, "result": r.Results, "artifact": r.Artifacts, "event": r.Events, "audit": r.Audit, "context": r.Contexts,
 	} {

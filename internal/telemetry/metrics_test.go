@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/telemetry"
 )
 
@@ -47,8 +47,8 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 	if strings.Contains(before, "bloom_loop_last_success_timestamp_seconds") {
 		t.Error("a run was finished before there was one")
 	}
-	m.Removed(bloom.Removed{Tasks: 1, Leases: 2, Results: 3, Artifacts: 4, Events: 5, Audit: 6, Contents: 7})
-	m.Removed(bloom.Removed{Tasks: 10})
+	m.Removed(contract.Removed{Tasks: 1, Leases: 2, Results: 3, Artifacts: 4, Events: 5, Audit: 6, Contents: 7})
+	m.Removed(contract.Removed{Tasks: 10})
 	m.ContentDeleted(nil)
 	m.ContentDeleted(nil)
 	m.ContentDeleted(errors.New("not today"))

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // maxAgents bounds the values of the label agent, because clients choose agents' names.
@@ -77,7 +78,7 @@ func newWork() *work {
 	for _, limit := range []string{"address", "sign-in", "test-connection", "key", "worker", "queue"} {
 		w.refused.WithLabelValues(limit)
 	}
-	w.reaped(bloom.Reaped{})
+	w.reaped(contract.Reaped{})
 	return w
 }
 
@@ -86,7 +87,7 @@ func (w *work) collectors() []prometheus.Collector {
 		w.results, w.expired, w.tokens, w.cost, w.wait, w.lease, w.group, w.commit, w.run, w.requests, w.refused, w.took}
 }
 
-func (w *work) reaped(r bloom.Reaped) {
+func (w *work) reaped(r contract.Reaped) {
 	w.expired.WithLabelValues("queued").Add(float64(r.Requeued))
 	w.expired.WithLabelValues("dead").Add(float64(r.Dead))
 	w.expired.WithLabelValues("cancelled").Add(float64(r.Cancelled))
@@ -154,15 +155,17 @@ func (m *Metrics) Committed(operations int, took time.Duration) {
 func (m *Metrics) Refused(limit string) { m.work.refused.WithLabelValues(limit).Inc() }
 
 // Observe returns a store that counts and traces what happens to tasks; t may be nil.
-func (m *Metrics) Observe(s bloom.Store, t *Tracing) bloom.Store { return &observed{s, m.work, t} }
+func (m *Metrics) Observe(s contract.Store, t *Tracing) contract.Store {
+	return &observed{s, m.work, t}
+}
 
 type observed struct {
-	bloom.Store
+	contract.Store
 	work    *work
 	tracing *Tracing
 }
 
-func (o *observed) CreateTask(ctx context.Context, t bloom.NewTask) (bloom.Task, bool, error) {
+func (o *observed) CreateTask(ctx context.Context, t contract.NewTask) (bloom.Task, bool, error) {
 	began := time.Now()
 	task, replayed, err := o.Store.CreateTask(ctx, t)
 	if err == nil && !replayed {
@@ -196,7 +199,7 @@ func (o *observed) AppendEvents(ctx context.Context, taskID, leaseID string, eve
 	return last, err
 }
 
-func (o *observed) LeaseTask(ctx context.Context, r bloom.LeaseRequest) (bloom.Lease, bloom.Worker, error) {
+func (o *observed) LeaseTask(ctx context.Context, r contract.LeaseRequest) (bloom.Lease, bloom.Worker, error) {
 	l, w, err := o.Store.LeaseTask(ctx, r)
 	if err == nil {
 		o.work.leased.Inc()
@@ -204,7 +207,7 @@ func (o *observed) LeaseTask(ctx context.Context, r bloom.LeaseRequest) (bloom.L
 	return l, w, err
 }
 
-func (o *observed) Claim(ctx context.Context, r bloom.ClaimRequest) (bloom.ClaimResult, error) {
+func (o *observed) Claim(ctx context.Context, r contract.ClaimRequest) (bloom.ClaimResult, error) {
 	got, err := o.Store.Claim(ctx, r)
 	for _, l := range got.Leases {
 		o.work.granted(l.Task, l.Lease)
@@ -213,7 +216,7 @@ func (o *observed) Claim(ctx context.Context, r bloom.ClaimRequest) (bloom.Claim
 	return got, err
 }
 
-func (o *observed) Complete(ctx context.Context, r bloom.CompleteRequest) (bloom.Completed, error) {
+func (o *observed) Complete(ctx context.Context, r contract.CompleteRequest) (bloom.Completed, error) {
 	began := time.Now()
 	c, err := o.Store.Complete(ctx, r)
 	if err == nil && !c.Replayed {
@@ -223,7 +226,7 @@ func (o *observed) Complete(ctx context.Context, r bloom.CompleteRequest) (bloom
 	return c, err
 }
 
-func (o *observed) AddArtifact(ctx context.Context, n bloom.NewArtifact) (bloom.Artifact, bool, error) {
+func (o *observed) AddArtifact(ctx context.Context, n contract.NewArtifact) (bloom.Artifact, bool, error) {
 	a, replayed, err := o.Store.AddArtifact(ctx, n)
 	if err == nil && !replayed {
 		o.work.stored(a)
@@ -239,7 +242,7 @@ func (o *observed) Release(ctx context.Context, taskID string, r bloom.ReleaseSp
 	return t, err
 }
 
-func (o *observed) Reap(ctx context.Context, limit int) (bloom.Reaped, error) {
+func (o *observed) Reap(ctx context.Context, limit int) (contract.Reaped, error) {
 	r, err := o.Store.Reap(ctx, limit)
 	if err == nil {
 		o.work.reaped(r)

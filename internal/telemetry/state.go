@@ -10,6 +10,8 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // scrapeTimeout bounds the queries of a scrape.
@@ -31,7 +33,7 @@ type Inner interface {
 
 // Describe registers what is read at each scrape: the store's counts, and membridge's state;
 // membridge may be nil.
-func (m *Metrics) Describe(version string, s bloom.Store, membridge func() Membridge) {
+func (m *Metrics) Describe(version string, s contract.Store, membridge func() Membridge) {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("bloom_"+name, help, labels, nil)
 	}
@@ -86,8 +88,8 @@ func (c certificate) Collect(out chan<- prometheus.Metric) {
 }
 
 type state struct {
-	store                                                        bloom.Store
-	clock                                                        bloom.Clock
+	store                                                        contract.Store
+	clock                                                        timing.Clock
 	membridge                                                    func() Membridge
 	up, tasks, leases, workers, slots, bridge, failures, success *prometheus.Desc
 	waiting, writable, open, most, queue, oldest                 *prometheus.Desc
@@ -163,7 +165,7 @@ func (s *state) collectQueue(ctx context.Context, gauge func(*prometheus.Desc, f
 	if err != nil {
 		return // see bloom_store_up
 	}
-	now := bloom.Millis(s.clock.Now())
+	now := timing.Millis(s.clock.Now())
 	tasks, ages := map[string]float64{}, map[string]float64{}
 	for _, d := range depths { // a comma may be part of a label
 		labels := labelText(d.Labels)

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob"
 )
 
 // done is the outcome of a success other than a deletion.
@@ -91,7 +92,7 @@ func (s *storageState) Collect(out chan<- prometheus.Metric) {
 	}
 	now := s.state()
 	gauge(s.up, truth(now.Connected), now.Kind)
-	for _, ability := range bloom.BlobAbilities {
+	for _, ability := range blob.Abilities {
 		gauge(s.can, truth(now.CanDo(ability)), ability)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)

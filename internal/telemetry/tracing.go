@@ -22,6 +22,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 )
 
 // Tracing exports spans to an OpenTelemetry collector. A trace has the id of its task, so the
@@ -77,14 +78,14 @@ func (t *Tracing) Handler(h http.Handler) http.Handler {
 
 // Run starts the span of an attempt at a task. parent, to be passed on to the command, has the form
 // of the header traceparent; it is empty when nothing is traced. done ends the span.
-func (t *Tracing) Run(ctx context.Context, task bloom.Task) (parent string, done func(bloom.Run)) {
+func (t *Tracing) Run(ctx context.Context, task bloom.Task) (parent string, done func(attempt.Run)) {
 	if t == nil {
-		return "", func(bloom.Run) {}
+		return "", func(attempt.Run) {}
 	}
 	_, span := t.tracer.Start(inTask(ctx, task.ID), "run claude", trace.WithSpanKind(trace.SpanKindConsumer),
 		trace.WithAttributes(append(about(task), attribute.Int("bloom.attempt", task.Attempts))...))
 	c := span.SpanContext()
-	return fmt.Sprintf("00-%s-%s-%s", c.TraceID(), c.SpanID(), c.TraceFlags()), func(r bloom.Run) {
+	return fmt.Sprintf("00-%s-%s-%s", c.TraceID(), c.SpanID(), c.TraceFlags()), func(r attempt.Run) {
 		span.SetAttributes(attribute.String("bloom.outcome", string(r.Completion.Status)), attribute.String("error.type", r.Completion.ErrorClass))
 		if r.Completion.Status == bloom.OutcomeError {
 			span.SetStatus(codes.Error, r.Completion.ErrorClass)

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 	"github.com/bloom-runtime/bloom/internal/telemetry"
 )
 
@@ -41,7 +42,7 @@ func TestSpansReachACollectorThatWasUnavailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, done := tracing.Run(t.Context(), bloom.Task{ID: "01890a5d-ac96-774b-bcce-b302099a8057"})
-	done(bloom.Run{})
+	done(attempt.Run{})
 	if err := tracing.Close(t.Context()); err != nil || asked.Load() != 2 {
 		t.Errorf("%d requests, %v", asked.Load(), err)
 	}

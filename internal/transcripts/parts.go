@@ -9,7 +9,9 @@ import (
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob"
 	"github.com/bloom-runtime/bloom/internal/content"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // errNotTheLeases refuses parts that were not uploaded under the lease.
@@ -17,7 +19,7 @@ var errNotTheLeases = bloom.Invalid("The transcript's parts were not uploaded un
 
 // partPrefix is the prefix of the keys of a lease's uploads.
 func partPrefix(contextID, leaseID string) string {
-	return "transcripts/" + bloom.TranscriptFolder(contextID) + "/" + leaseID + "-"
+	return "transcripts/" + contract.TranscriptFolder(contextID) + "/" + leaseID + "-"
 }
 
 // checkPart refuses a part that cannot be the answer of an upload under the lease, and
@@ -35,7 +37,7 @@ func (s *Store) checkPart(ctx context.Context, p bloom.TranscriptPart, prefix st
 		return false, errNotTheLeases
 	case bloom.KindOf(err) == bloom.KindNotFound || err == nil && size != p.Size:
 		return true, nil
-	case err != nil && !errors.Is(err, bloom.ErrBlobsUnavailable): // an unavailable storage must not block the outcome
+	case err != nil && !errors.Is(err, blob.ErrUnavailable): // an unavailable storage must not block the outcome
 		return false, content.Trouble(err)
 	}
 	return false, nil
@@ -86,7 +88,7 @@ func (s *Store) open(ctx context.Context, list []bloom.TranscriptPart) (io.ReadC
 // parts concatenates parts.
 type parts struct {
 	ctx   context.Context //nolint:containedctx // of the response that reads it
-	blobs bloom.Blobs
+	blobs blob.Blobs
 	left  []bloom.TranscriptPart
 	now   io.ReadCloser
 }

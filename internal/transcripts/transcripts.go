@@ -14,13 +14,15 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/content"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // Store keeps transcripts and working folders. It is safe for concurrent use.
 type Store struct {
-	Rows    bloom.Store
+	Rows    contract.Store
 	Content *content.Store
-	Clock   bloom.Clock
+	Clock   timing.Clock
 	Log     *slog.Logger
 }
 
@@ -100,7 +102,7 @@ func (s *Store) Earlier(ctx context.Context, contextID string) ([]bloom.Exchange
 		}
 		x := bloom.Exchange{Prompt: tasks[i].Prompt}
 		if len(results) > 0 && results[0].Output != nil {
-			bloom.CutOutput(&results[0], earlierBytes)
+			contract.CutOutput(&results[0], earlierBytes)
 			x.Output = *results[0].Output
 		}
 		out = append(out, x)
@@ -113,7 +115,7 @@ const MissingUpload = "its upload is missing in the server's storage"
 
 // Check refuses an update whose parts were not uploaded under its lease,
 // and sets the request's context.
-func (s *Store) Check(ctx context.Context, req *bloom.CompleteRequest) error {
+func (s *Store) Check(ctx context.Context, req *contract.CompleteRequest) error {
 	c := req.Completion
 	if !c.ChangesContext() {
 		return nil

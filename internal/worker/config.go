@@ -10,14 +10,16 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/attempt"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // Runner runs one task to its end. It is called by several goroutines at once,
 // one a task.
 //
 // ctx ends when the run must stop; context.Cause then says why:
-// bloom.ErrCancelled (the task was cancelled), bloom.ErrLeaseGone (the worker
-// lost the lease; at most a success is still reported) or bloom.ErrDraining (the
+// attempt.ErrCancelled (the task was cancelled), attempt.ErrLeaseGone (the worker
+// lost the lease; at most a success is still reported) or attempt.ErrDraining (the
 // worker stops). The runner must then return soon and leave nothing running.
 //
 // emit adds an event to the task's stream: a type and data that encodes to
@@ -25,7 +27,7 @@ import (
 // after Run has returned. An event of the type bloom.EventUsage shows that the
 // model's provider has accepted the worker's credentials.
 type Runner interface {
-	Run(ctx context.Context, task bloom.Task, emit func(typ string, data any)) bloom.Run
+	Run(ctx context.Context, task bloom.Task, emit func(typ string, data any)) attempt.Run
 }
 
 // Defaults of a Config.
@@ -108,7 +110,7 @@ type Config struct {
 	// DefaultFlushWait.
 	FlushWait time.Duration
 
-	Clock  bloom.Clock  // nil means the system clock
+	Clock  timing.Clock // nil means the system clock
 	Logger *slog.Logger // nil means no log
 }
 
@@ -137,7 +139,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.DeliverWait = cmp.Or(c.DeliverWait, DefaultDeliverWait)
 	c.FlushWait = cmp.Or(c.FlushWait, DefaultFlushWait)
 	if c.Clock == nil {
-		c.Clock = bloom.SystemClock{}
+		c.Clock = timing.System{}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // maxCompletion is the maximum size of a completion's body. The server takes 32 MB.
@@ -33,14 +34,14 @@ func completion(l bloom.Lease, c bloom.Completion, now time.Time) *delivery {
 		c = truncateOutput(c)
 		body = plainJSON(c)
 	}
-	return &delivery{Kind: deliveryCompletion, TaskID: l.TaskID, LeaseID: l.ID, At: bloom.Millis(now), Body: body,
+	return &delivery{Kind: deliveryCompletion, TaskID: l.TaskID, LeaseID: l.ID, At: timing.Millis(now), Body: body,
 		TTL: l.TTLSeconds, Status: c.Status, Class: c.ErrorClass}
 }
 
 // release returns the delivery of a released lease.
 func release(l bloom.Lease, reason string, notBefore int64, now time.Time) *delivery {
 	spec := bloom.ReleaseSpec{LeaseID: l.ID, Reason: truncate(reason, 1000), NotBefore: max(0, notBefore)}
-	return &delivery{Kind: deliveryRelease, TaskID: l.TaskID, LeaseID: l.ID, At: bloom.Millis(now), Body: plainJSON(spec), TTL: l.TTLSeconds}
+	return &delivery{Kind: deliveryRelease, TaskID: l.TaskID, LeaseID: l.ID, At: timing.Millis(now), Body: plainJSON(spec), TTL: l.TTLSeconds}
 }
 
 // withRequest records the request that created the task; d may be nil.

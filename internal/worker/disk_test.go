@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/problems"
+	"github.com/bloom-runtime/bloom/internal/timing"
 	"github.com/bloom-runtime/bloom/internal/worker"
 )
 
@@ -39,7 +41,7 @@ func TestAWorkerThatCannotWriteItsStateFolderLeavesTheQueueToOthers(t *testing.T
 	h.logs.await(t, "not claiming tasks: the state folder cannot be written; free disk space or correct its permissions, and the worker resumes")
 	h.logs.await(t, "task released")
 	got := h.until(task.ID, bloom.TaskQueued)
-	if got.Attempts != 0 || got.RunAt > bloom.Millis(time.Now()) {
+	if got.Attempts != 0 || got.RunAt > timing.Millis(time.Now()) {
 		t.Errorf("it waits: %+v", got.TaskState)
 	}
 	h.untilWorker("node", bloom.WorkerError)
@@ -48,9 +50,9 @@ func TestAWorkerThatCannotWriteItsStateFolderLeavesTheQueueToOthers(t *testing.T
 	}
 	found, err := h.api.Problems(t.Context())
 	if err != nil || !slices.ContainsFunc(found.Problems, func(p bloom.Problem) bool {
-		return p.Code == bloom.ProblemWorkerError && slices.Equal(p.Names, []string{"node"})
+		return p.Code == problems.CodeWorkerError && slices.Equal(p.Names, []string{"node"})
 	}) ||
-		slices.ContainsFunc(found.Problems, func(p bloom.Problem) bool { return p.Code == bloom.ProblemLimited || p.Code == bloom.ProblemOffline }) {
+		slices.ContainsFunc(found.Problems, func(p bloom.Problem) bool { return p.Code == problems.CodeLimited || p.Code == problems.CodeOffline }) {
 		t.Errorf("problems %+v, %v", found.Problems, err)
 	}
 	h.start(func(c *worker.Config) { c.Name, c.StateDir, c.Capabilities.MaxConcurrency = "other", t.TempDir(), 1 })

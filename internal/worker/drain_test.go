@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/worker"
 )
 
@@ -20,7 +21,7 @@ func TestAWorkerDrainedAtTheControlPlaneTakesNothingAndFinishesWhatItHas(t *test
 	h.logs.await(t, "drained at the control plane: no new tasks are taken until it undrains this worker")
 	h.untilShown(func(w bloom.Worker) bool { return w.Draining && w.Capabilities.ClaudeCLI })
 	second := h.rt.Submit("other", "posted meanwhile")
-	if _, _, err := h.rt.Store.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: second.ID}); !errors.Is(err, bloom.ErrNoWorker) {
+	if _, _, err := h.rt.Store.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: second.ID}); !errors.Is(err, bloom.ErrNoWorker) {
 		t.Fatalf("it was picked for a task: %v", err)
 	}
 	run.end <- success("done")

@@ -14,6 +14,8 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
 	"github.com/bloom-runtime/bloom/internal/retry"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // Limits of one task's queued events and of one request.
@@ -31,7 +33,7 @@ type eventSender struct {
 	client  *client.Client
 	taskID  string
 	leaseID string
-	clock   bloom.Clock
+	clock   timing.Clock
 	log     *slog.Logger
 	lost    func() // called when the server says that the lease is lost
 
@@ -45,7 +47,7 @@ type eventSender struct {
 	drained chan struct{} // closed when run has returned
 }
 
-func newEventSender(c *client.Client, taskID, leaseID string, clock bloom.Clock, log *slog.Logger, lost func()) *eventSender {
+func newEventSender(c *client.Client, taskID, leaseID string, clock timing.Clock, log *slog.Logger, lost func()) *eventSender {
 	return &eventSender{
 		client: c, taskID: taskID, leaseID: leaseID, clock: clock, log: log, lost: lost,
 		signal: make(chan struct{}, 1), drained: make(chan struct{}),
@@ -56,10 +58,10 @@ func newEventSender(c *client.Client, taskID, leaseID string, clock bloom.Clock,
 func (s *eventSender) emit(typ string, data any) {
 	raw, err := json.Marshal(data)
 	if err != nil {
-		raw = bloom.MustJSON(map[string]string{"message": "an event of type " + typ + " could not be encoded"})
+		raw = storable.MustJSON(map[string]string{"message": "an event of type " + typ + " could not be encoded"})
 		typ = "log"
 	}
-	raw = bloom.EventData(raw)
+	raw = storable.EventData(raw)
 	typ = truncate(cmp.Or(typ, "log"), 64)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +69,7 @@ func (s *eventSender) emit(typ string, data any) {
 		return
 	}
 	s.seq++
-	s.queue = append(s.queue, bloom.WorkerEvent{Seq: s.seq, Type: typ, At: bloom.Millis(s.clock.Now()), Data: raw})
+	s.queue = append(s.queue, bloom.WorkerEvent{Seq: s.seq, Type: typ, At: timing.Millis(s.clock.Now()), Data: raw})
 	s.bytes += len(raw)
 	if len(s.queue) > maxQueued || s.bytes > maxQueuedBytes {
 		s.dropMiddle()
@@ -103,7 +105,7 @@ func (s *eventSender) dropMiddle() {
 		}
 	}
 	marker.Type = markerType
-	marker.Data = bloom.MustJSON(map[string]any{
+	marker.Data = storable.MustJSON(map[string]any{
 		"message": fmt.Sprintf("%d events were dropped here, because the server was unavailable for too long", s.dropped), "dropped": s.dropped,
 	})
 	s.queue = slices.Replace(s.queue, from, to, marker)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // TestEventsInTheMiddleAreDroppedWhenTheQueueIsFull fills an event sender that cannot send. It
@@ -17,7 +18,7 @@ func TestEventsInTheMiddleAreDroppedWhenTheQueueIsFull(t *testing.T) {
 		"many small ones":  {events: 5 * maxQueued, size: 10},
 		"a few large ones": {events: 64, size: bloom.MaxEventData / 2},
 	} {
-		p := newEventSender(nil, "task", "lease", bloom.SystemClock{}, slog.New(slog.DiscardHandler), func() {})
+		p := newEventSender(nil, "task", "lease", timing.System{}, slog.New(slog.DiscardHandler), func() {})
 		text := strings.Repeat("x", tc.size)
 		for range tc.events {
 			p.emit("text", text)

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // forgetter deletes this machine's data of forgotten contexts, beside the polls.
@@ -146,7 +147,7 @@ func (p *progress) finish(e *forgottenEntry) error {
 	if n == 0 {
 		return nil
 	}
-	if err := writeDurably(p.path, bloom.MustJSON(p.open[n-1].mark)); err != nil {
+	if err := writeDurably(p.path, storable.MustJSON(p.open[n-1].mark)); err != nil {
 		return err
 	}
 	p.open = p.open[n:]

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 	"github.com/bloom-runtime/bloom/internal/runtimetest"
 	"github.com/bloom-runtime/bloom/internal/worker"
 )
@@ -31,8 +32,8 @@ type fakeRun struct {
 	ctx    context.Context
 	task   bloom.Task
 	emit   func(string, any)
-	end    chan bloom.Run // what the run answers
-	panics chan string    // what the run panics with
+	end    chan attempt.Run // what the run answers
+	panics chan string      // what the run panics with
 }
 
 func newFakeRunner(t *testing.T) *fakeRunner {
@@ -41,8 +42,8 @@ func newFakeRunner(t *testing.T) *fakeRunner {
 	return f
 }
 
-func (f *fakeRunner) Run(ctx context.Context, task bloom.Task, emit func(string, any)) bloom.Run {
-	r := &fakeRun{ctx: ctx, task: task, emit: emit, end: make(chan bloom.Run, 1), panics: make(chan string, 1)}
+func (f *fakeRunner) Run(ctx context.Context, task bloom.Task, emit func(string, any)) attempt.Run {
+	r := &fakeRun{ctx: ctx, task: task, emit: emit, end: make(chan attempt.Run, 1), panics: make(chan string, 1)}
 	f.runs <- r
 	select {
 	case run := <-r.end:
@@ -51,14 +52,14 @@ func (f *fakeRunner) Run(ctx context.Context, task bloom.Task, emit func(string,
 		panic(text)
 	case <-ctx.Done():
 		message := "stopped: " + context.Cause(ctx).Error()
-		return bloom.Run{Completion: bloom.Completion{Status: bloom.OutcomeError, ErrorMessage: &message, ErrorClass: bloom.ClassCrashed, Retryable: true}}
+		return attempt.Run{Completion: bloom.Completion{Status: bloom.OutcomeError, ErrorMessage: &message, ErrorClass: bloom.ClassCrashed, Retryable: true}}
 	case <-f.quit:
-		return bloom.Run{}
+		return attempt.Run{}
 	}
 }
 
-func success(output string) bloom.Run {
-	return bloom.Run{Completion: bloom.Completion{Status: bloom.OutcomeSuccess, Output: &output}}
+func success(output string) attempt.Run {
+	return attempt.Run{Completion: bloom.Completion{Status: bloom.OutcomeSuccess, Output: &output}}
 }
 
 // next waits until the next run begins.

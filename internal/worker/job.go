@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // job is the work under one lease, until its outcome is first sent.
@@ -76,7 +78,7 @@ func (w *Worker) work(j *job) {
 		w.handleUnstarted(k)
 		return
 	}
-	entry := journalEntry{TaskID: k.task.ID, LeaseID: k.lease.ID, BegunAt: bloom.Millis(w.now())}
+	entry := journalEntry{TaskID: k.task.ID, LeaseID: k.lease.ID, BegunAt: timing.Millis(w.now())}
 	if err := w.state.begin(entry); err != nil {
 		k.log.Error("releasing the task: the journal cannot be written", "error", err)
 		w.stateFailed(err)
@@ -112,19 +114,19 @@ func (w *Worker) handleUnstarted(k *leaseKeeper) {
 	cause, lost := k.finish()
 	switch {
 	case lost:
-	case errors.Is(cause, bloom.ErrCancelled):
+	case errors.Is(cause, attempt.ErrCancelled):
 		w.sendNow(completion(k.lease, failure(bloom.ClassCancelled, "The task was cancelled before it was begun", false), w.now()).withRequest(k.task))
-	case errors.Is(cause, bloom.ErrDraining):
+	case errors.Is(cause, attempt.ErrDraining):
 		w.sendNow(release(k.lease, "the worker is stopping", 0, w.now()).withRequest(k.task))
 	}
 }
 
 // runSafely calls the runner and turns a panic into a failure of the attempt.
-func (w *Worker) runSafely(j *job) (run bloom.Run) {
+func (w *Worker) runSafely(j *job) (run attempt.Run) {
 	defer func() {
 		if p := recover(); p != nil {
 			j.keeper.log.Error("the runner panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			run = bloom.Run{Completion: failure(bloom.ClassInternal, "The worker's runner crashed; its log has the details", false)}
+			run = attempt.Run{Completion: failure(bloom.ClassInternal, "The worker's runner crashed; its log has the details", false)}
 		}
 	}()
 	return w.cfg.Runner.Run(j.keeper.ctx, j.keeper.task, func(typ string, data any) {
@@ -137,7 +139,7 @@ func (w *Worker) runSafely(j *job) (run bloom.Run) {
 }
 
 // outcome returns what to deliver for a run, nil for nothing.
-func (w *Worker) outcome(j *job, run bloom.Run, cause error, lost bool) *delivery {
+func (w *Worker) outcome(j *job, run attempt.Run, cause error, lost bool) *delivery {
 	k, now := j.keeper, w.now()
 	success := run.Release == nil && run.Completion.Status == bloom.OutcomeSuccess
 	switch {
@@ -147,13 +149,13 @@ func (w *Worker) outcome(j *job, run bloom.Run, cause error, lost bool) *deliver
 		w.count(func(s *Status) { s.Lost++ })
 		w.state.removeEntry(k.lease.ID)
 		return nil
-	case errors.Is(cause, bloom.ErrLeaseGone):
+	case errors.Is(cause, attempt.ErrLeaseGone):
 		// The lease ran out here, but the server may still consider it valid. The
 		// journal entry stays: if the lease is returned, the attempt is reported as
 		// lost instead of beginning again.
 		w.count(func(s *Status) { s.Lost++ })
 		return nil
-	case errors.Is(cause, bloom.ErrCancelled):
+	case errors.Is(cause, attempt.ErrCancelled):
 		c := run.Completion
 		if run.Release != nil || c.Status == "" {
 			c = bloom.Completion{Metrics: c.Metrics, Output: c.Output}
@@ -170,7 +172,7 @@ func (w *Worker) outcome(j *job, run bloom.Run, cause error, lost bool) *deliver
 			w.park(j, at, run)
 		}
 		return release(k.lease, run.Release.Reason, max(notBefore, w.afterPause(j)), now)
-	case errors.Is(cause, bloom.ErrDraining):
+	case errors.Is(cause, attempt.ErrDraining):
 		return release(k.lease, "the worker is stopping", 0, now)
 	}
 	return completion(k.lease, run.Completion, now)
@@ -187,13 +189,13 @@ const soonest = 30 * time.Second
 // provider's time that is too far away is a mistake.
 func (w *Worker) boundNotBefore(notBefore int64, now time.Time) int64 {
 	if notBefore > 0 {
-		notBefore = max(notBefore, bloom.Millis(now.Add(soonest)))
+		notBefore = max(notBefore, timing.Millis(now.Add(soonest)))
 	}
-	if notBefore <= bloom.Millis(now.Add(bloom.MaxReleaseDelay)) {
+	if notBefore <= timing.Millis(now.Add(bloom.MaxReleaseDelay)) {
 		return notBefore
 	}
 	w.log.Warn("ignoring an implausible time for the next start", "not_before", notBefore, "delay", implausibleDelay)
-	return bloom.Millis(now.Add(implausibleDelay))
+	return timing.Millis(now.Add(implausibleDelay))
 }
 
 // send writes an outcome to disk and delivers it in the background.

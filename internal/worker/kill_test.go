@@ -12,8 +12,10 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/runtimetest"
+	"github.com/bloom-runtime/bloom/internal/timing"
 	"github.com/bloom-runtime/bloom/internal/worker"
 )
 
@@ -21,11 +23,11 @@ import (
 // until it is cancelled.
 type endlessRunner struct{}
 
-func (endlessRunner) Run(ctx context.Context, task bloom.Task, emit func(string, any)) bloom.Run {
+func (endlessRunner) Run(ctx context.Context, task bloom.Task, emit func(string, any)) attempt.Run {
 	emit("text", "begun")
 	fmt.Println("begun", *task.LeaseID)
 	<-ctx.Done()
-	return bloom.Run{}
+	return attempt.Run{}
 }
 
 // TestChildWorker is the process that TestAWorkerKilledInTheMiddle kills.
@@ -79,7 +81,7 @@ func TestAWorkerKilledInTheMiddle(t *testing.T) {
 	if got.Attempts != 1 || got.ErrorClass == nil || *got.ErrorClass != bloom.ClassWorkerLost {
 		t.Fatalf("%+v", got.TaskState)
 	}
-	if wait := got.RunAt - bloom.Millis(time.Now()); wait > lifecycle.RetryDelay(1).Milliseconds() {
+	if wait := got.RunAt - timing.Millis(time.Now()); wait > lifecycle.RetryDelay(1).Milliseconds() {
 		t.Fatalf("the next attempt waits %d ms", wait)
 	}
 	select {

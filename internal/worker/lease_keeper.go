@@ -11,6 +11,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 	"github.com/bloom-runtime/bloom/internal/retry"
 )
 
@@ -95,12 +96,12 @@ func (k *leaseKeeper) lost() {
 	k.mu.Lock()
 	k.reportedLost = true
 	k.mu.Unlock()
-	k.stop(bloom.ErrLeaseGone, slog.LevelWarn, "the lease was lost; stopping the work")
+	k.stop(attempt.ErrLeaseGone, slog.LevelWarn, "the lease was lost; stopping the work")
 }
 
 // cancelled stops the work of a cancelled task.
 func (k *leaseKeeper) cancelled() {
-	k.stop(bloom.ErrCancelled, slog.LevelInfo, "the task was cancelled; stopping the work")
+	k.stop(attempt.ErrCancelled, slog.LevelInfo, "the task was cancelled; stopping the work")
 }
 
 // stop stops the work for the cause, unless it has ended or was stopped before.
@@ -160,7 +161,7 @@ func (k *leaseKeeper) keep(ctx context.Context, now func() time.Time) {
 			return
 		}
 		if k.remaining(now()) <= 0 {
-			k.stop(bloom.ErrLeaseGone, slog.LevelWarn, "the lease ran out before it could be renewed; stopping the work, because another worker may have the task")
+			k.stop(attempt.ErrLeaseGone, slog.LevelWarn, "the lease ran out before it could be renewed; stopping the work, because another worker may have the task")
 			return
 		}
 		if failures == 0 && now().Before(k.next()) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 	"github.com/bloom-runtime/bloom/internal/worker"
 )
 
@@ -95,7 +96,7 @@ func TestAPendingOutcomeKeepsItsLease(t *testing.T) {
 // lateRunner goes on after its context has ended.
 type lateRunner struct{ *fakeRunner }
 
-func (l lateRunner) Run(ctx context.Context, task bloom.Task, emit func(string, any)) bloom.Run {
+func (l lateRunner) Run(ctx context.Context, task bloom.Task, emit func(string, any)) attempt.Run {
 	return l.fakeRunner.Run(context.WithoutCancel(ctx), task, emit)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // delivery is an outcome on its way to the server: a completion or a release.
@@ -56,7 +57,7 @@ type outbox struct {
 	// stateFailed is called when an outcome cannot be written to disk.
 	stateFailed func(error)
 	accepted    func(contextID, leaseID string) error // Config.Accepted
-	clock       bloom.Clock
+	clock       timing.Clock
 	ttl         time.Duration // of leases whose own TTL is not known
 
 	mu         sync.Mutex

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 )
 
 func TestAnOutcomeSurvivesTheServersAbsenceAndTheWorkersRestart(t *testing.T) {
@@ -130,7 +131,7 @@ func TestInvalidOutcomesAreCorrectedAndDelivered(t *testing.T) {
 	h.start(nil)
 	negative, notANumber := int64(-5), 0.0
 	notANumber /= notANumber
-	for name, run := range map[string]bloom.Run{
+	for name, run := range map[string]attempt.Run{
 		"an empty run":               {},
 		"NUL and invalid UTF-8":      success("a\x00b\xff\xed\xa0\x80"),
 		"metrics that mean nothing":  {Completion: bloom.Completion{Status: "success", Metrics: bloom.Metrics{DurationMS: -1, TokensUsed: &negative, CostUSD: &notANumber, CostKind: "free"}}},

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // Each time that the credentials are refused, the worker waits longer before it claims again:
@@ -40,7 +42,7 @@ type suspicion struct {
 
 // noteCredentials parks the worker if a run's credentials were refused, unless only this task is
 // refused.
-func (w *Worker) noteCredentials(j *job, run *bloom.Run) {
+func (w *Worker) noteCredentials(j *job, run *attempt.Run) {
 	success := !run.Refused && run.Completion.Status == bloom.OutcomeSuccess
 	if success {
 		w.credentialsAccepted(j)
@@ -57,7 +59,7 @@ func (w *Worker) noteCredentials(j *job, run *bloom.Run) {
 		if alone := w.suspect(j, now); alone > 0 {
 			run.Refused, run.Completion.Retryable, j.refusedAlone = false, true, true
 			if run.Release != nil {
-				run.Release.NotBefore = bloom.Millis(now.Add(min(firstRefusal<<min(alone-1, 16), maxAloneDelay)))
+				run.Release.NotBefore = timing.Millis(now.Add(min(firstRefusal<<min(alone-1, 16), maxAloneDelay)))
 			}
 			if alone > freeRefusals {
 				run.Release = nil
@@ -108,7 +110,7 @@ func (w *Worker) credentialsAccepted(j *job) {
 
 // park stops claiming because a run's credentials were rate-limited or refused, and tells the
 // server why.
-func (w *Worker) park(j *job, until time.Time, run bloom.Run) {
+func (w *Worker) park(j *job, until time.Time, run attempt.Run) {
 	reason := "the credentials were refused"
 	if message := run.Completion.ErrorMessage; message != nil {
 		reason = *message
@@ -117,7 +119,7 @@ func (w *Worker) park(j *job, until time.Time, run bloom.Run) {
 	}
 	reason = cmp.Or(reason, "its credentials are limited")
 	j.sender.emit("parked", map[string]any{
-		"message": "this worker takes no new tasks until " + until.UTC().Format(time.RFC3339), "until": bloom.Millis(until), "reason": reason,
+		"message": "this worker takes no new tasks until " + until.UTC().Format(time.RFC3339), "until": timing.Millis(until), "reason": reason,
 	})
 	class := bloom.ClassRateLimited
 	if run.Completion.ErrorClass == bloom.ClassAuth {
@@ -125,7 +127,7 @@ func (w *Worker) park(j *job, until time.Time, run bloom.Run) {
 	}
 	w.mu.Lock()
 	if until.After(w.parked()) {
-		w.pausing = &bloom.Pause{Until: bloom.Millis(until), Class: class, Reason: strings.ToValidUTF8(reason[:min(len(reason), maxPauseReason)], "")}
+		w.pausing = &bloom.Pause{Until: timing.Millis(until), Class: class, Reason: strings.ToValidUTF8(reason[:min(len(reason), maxPauseReason)], "")}
 	}
 	w.mu.Unlock()
 	w.log.Warn("not claiming tasks for a while", "until", until.UTC().Format(time.RFC3339), "reason", reason)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 	"github.com/bloom-runtime/bloom/internal/proxytest"
 	"github.com/bloom-runtime/bloom/internal/runtimetest"
 	"github.com/bloom-runtime/bloom/internal/worker"
@@ -52,7 +53,7 @@ func TestAProxysResponseIsNotTheServers(t *testing.T) {
 			})
 
 			back := h.rt.Submit("first", "to be given back")
-			h.runner.next(t).end <- bloom.Run{Release: &bloom.ReleaseSpec{Reason: "not now"}}
+			h.runner.next(t).end <- attempt.Run{Release: &bloom.ReleaseSpec{Reason: "not now"}}
 			again := h.runner.next(t)
 			if again.task.ID != back.ID {
 				t.Fatalf("ran %s, want %s again", again.task.ID, back.ID)
@@ -92,7 +93,7 @@ func TestAProxysResponseIsNotTheServers(t *testing.T) {
 // runnerEndingLate succeeds, but only after its lease was lost.
 type runnerEndingLate struct{ began chan struct{} }
 
-func (s runnerEndingLate) Run(ctx context.Context, _ bloom.Task, _ func(string, any)) bloom.Run {
+func (s runnerEndingLate) Run(ctx context.Context, _ bloom.Task, _ func(string, any)) attempt.Run {
 	close(s.began)
 	<-ctx.Done()
 	return success("late")

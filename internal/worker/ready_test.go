@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/worker"
 )
 
@@ -27,7 +28,7 @@ func TestAWorkerThatCannotRunTasksLeavesThemToOthers(t *testing.T) {
 		t.Fatalf("it says that it runs claude: %t, %v", w.Capabilities.ClaudeCLI, err)
 	}
 	task := h.rt.Submit("ctx", "do it")
-	if _, _, err := h.rt.Store.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: task.ID}); !errors.Is(err, bloom.ErrNoWorker) {
+	if _, _, err := h.rt.Store.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: task.ID}); !errors.Is(err, bloom.ErrNoWorker) {
 		t.Fatalf("it was picked for a task: %v", err)
 	}
 	if waiting := h.until(task.ID, bloom.TaskQueued); waiting.Attempts != 0 {

@@ -13,6 +13,9 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/attempt"
+	"github.com/bloom-runtime/bloom/internal/problems"
+	"github.com/bloom-runtime/bloom/internal/timing"
 	"github.com/bloom-runtime/bloom/internal/worker"
 )
 
@@ -21,9 +24,9 @@ func TestARateLimitedTaskIsReleasedAndTheWorkerStopsClaiming(t *testing.T) {
 	l := h.start(nil)
 	task := h.rt.Submit("ctx", "do it")
 	until := time.Now().Add(time.Hour)
-	h.runner.next(t).end <- bloom.Run{Release: &bloom.ReleaseSpec{Reason: "rate limited", NotBefore: bloom.Millis(until)}}
+	h.runner.next(t).end <- attempt.Run{Release: &bloom.ReleaseSpec{Reason: "rate limited", NotBefore: timing.Millis(until)}}
 	got := h.until(task.ID, bloom.TaskQueued)
-	if got.Attempts != 0 || got.RunAt != bloom.Millis(until) {
+	if got.Attempts != 0 || got.RunAt != timing.Millis(until) {
 		t.Fatalf("%+v", got.TaskState)
 	}
 	if s := l.w.Status(); s.ParkedUntil.Before(time.Now()) {
@@ -44,20 +47,20 @@ func TestARateLimitWhoseResetHasPassedParksTheWorker(t *testing.T) {
 	l := h.start(nil)
 	task := h.rt.Submit("ctx", "do it")
 	began := time.Now()
-	h.runner.next(t).end <- bloom.Run{Release: &bloom.ReleaseSpec{Reason: "rate limited", NotBefore: bloom.Millis(began.Add(-time.Hour))}}
+	h.runner.next(t).end <- attempt.Run{Release: &bloom.ReleaseSpec{Reason: "rate limited", NotBefore: timing.Millis(began.Add(-time.Hour))}}
 	h.until(task.ID, bloom.TaskQueued)
 	if s := l.w.Status(); s.ParkedUntil.Before(began.Add(20 * time.Second)) {
 		t.Fatalf("not parked: %+v", s)
 	}
-	if got := h.until(task.ID, bloom.TaskQueued); got.RunAt < bloom.Millis(began.Add(20*time.Second)) {
-		t.Fatalf("it may start at %d, now is %d", got.RunAt, bloom.Millis(time.Now()))
+	if got := h.until(task.ID, bloom.TaskQueued); got.RunAt < timing.Millis(began.Add(20*time.Second)) {
+		t.Fatalf("it may start at %d, now is %d", got.RunAt, timing.Millis(time.Now()))
 	}
 }
 
 // refused returns a run that is released because the credentials were refused.
-func refused() bloom.Run {
+func refused() attempt.Run {
 	const reason = "claude is not logged in"
-	return bloom.Run{Refused: true, Release: &bloom.ReleaseSpec{Reason: reason}, Completion: bloom.Completion{
+	return attempt.Run{Refused: true, Release: &bloom.ReleaseSpec{Reason: reason}, Completion: bloom.Completion{
 		Status: bloom.OutcomeError, ErrorClass: bloom.ClassAuth, ErrorMessage: new(reason),
 	}}
 }
@@ -78,7 +81,7 @@ func TestAWorkerWhoseCredentialsAreRefusedWaits(t *testing.T) {
 	}
 	for _, id := range []string{first.ID, second.ID} {
 		var got bloom.Task
-		for got.WaitingFor == nil || got.WaitingFor.Reason != bloom.WaitPaused {
+		for got.WaitingFor == nil || got.WaitingFor.Reason != problems.WaitPaused {
 			var err error
 			if got, err = h.api.Task(t.Context(), id); err != nil || got.Attempts != 0 {
 				t.Fatalf("%+v, %v", got.TaskState, err)
@@ -95,7 +98,7 @@ func TestALimitWithoutAnEndPausesTheWorker(t *testing.T) {
 	h := newHarness(t)
 	l := h.start(nil)
 	task := h.rt.Submit("ctx", "do it")
-	h.runner.next(t).end <- bloom.Run{Refused: true, Release: &bloom.ReleaseSpec{Reason: "slow down"},
+	h.runner.next(t).end <- attempt.Run{Refused: true, Release: &bloom.ReleaseSpec{Reason: "slow down"},
 		Completion: bloom.Completion{Status: bloom.OutcomeError, ErrorClass: bloom.ClassRateLimited}}
 	if got := h.until(task.ID, bloom.TaskQueued); got.Attempts != 0 || l.w.Status().ParkedUntil.IsZero() {
 		t.Errorf("%+v, parked until %s", got.TaskState, l.w.Status().ParkedUntil)
@@ -107,7 +110,7 @@ func TestARefusalWithoutAMessageParksTheWorker(t *testing.T) {
 	h := newHarness(t)
 	l := h.start(nil)
 	task := h.rt.Submit("ctx", "do it")
-	h.runner.next(t).end <- bloom.Run{Refused: true}
+	h.runner.next(t).end <- attempt.Run{Refused: true}
 	h.until(task.ID, bloom.TaskFailed)
 	if l.w.Status().ParkedUntil.IsZero() {
 		t.Error("not parked")
@@ -171,7 +174,7 @@ func TestARefusalOfOneTaskAloneCostsNoAttemptAtFirst(t *testing.T) {
 		if refusals > 0 && l.w.Status().ParkedUntil.After(clock.Now()) {
 			t.Fatal("the worker is parked because of one task")
 		}
-		if refusals > 0 && refusals < 10 && run.task.RunAt < bloom.Millis(clock.Now()) {
+		if refusals > 0 && refusals < 10 && run.task.RunAt < timing.Millis(clock.Now()) {
 			t.Errorf("refusal %d: the task does not wait", refusals+1)
 		}
 	}
@@ -204,8 +207,8 @@ func TestATaskWhoseContextIsNotReadyDoesNotParkTheWorker(t *testing.T) {
 	h := newHarness(t)
 	l := h.start(nil)
 	task := h.rt.Submit("ctx", "do it")
-	later := bloom.Millis(time.Now().Add(time.Minute))
-	h.runner.next(t).end <- bloom.Run{Release: &bloom.ReleaseSpec{Reason: "not ready", NotBefore: later},
+	later := timing.Millis(time.Now().Add(time.Minute))
+	h.runner.next(t).end <- attempt.Run{Release: &bloom.ReleaseSpec{Reason: "not ready", NotBefore: later},
 		Completion: bloom.Completion{Status: bloom.OutcomeError, ErrorClass: bloom.ClassInternal}}
 	if got := h.until(task.ID, bloom.TaskQueued); got.RunAt < later || got.Attempts != 0 {
 		t.Errorf("it starts at %d, after %d attempts", got.RunAt, got.Attempts)
@@ -244,7 +247,7 @@ func TestAReleaseForLaterIsBounded(t *testing.T) {
 	task := h.rt.Submit("ctx", "do it")
 	run := h.runner.next(t)
 	const year58860 = 1_795_312_999_000_000 // seconds times a million, as a provider once sent
-	run.end <- bloom.Run{Release: &bloom.ReleaseSpec{Reason: "limit", NotBefore: year58860}}
+	run.end <- attempt.Run{Release: &bloom.ReleaseSpec{Reason: "limit", NotBefore: year58860}}
 	day := time.Now().Add(24 * time.Hour)
 	if got := h.until(task.ID, bloom.TaskQueued); time.UnixMilli(got.RunAt).After(day) {
 		t.Errorf("it waits until %s", time.UnixMilli(got.RunAt))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 	"github.com/bloom-runtime/bloom/internal/worker"
 )
 
@@ -44,8 +45,8 @@ func TestTheRunnerLearnsThatAnOutcomeWasAccepted(t *testing.T) {
 	run.end <- success("kept")
 	h.logs.await(t, "an outcome could not be delivered; it is kept and retried")
 	short, cancel := context.WithCancelCause(t.Context())
-	cancel(bloom.ErrCancelled)
-	if err := l.w.AwaitOutcome(short, lease); !errors.Is(err, bloom.ErrCancelled) {
+	cancel(attempt.ErrCancelled)
+	if err := l.w.AwaitOutcome(short, lease); !errors.Is(err, attempt.ErrCancelled) {
 		t.Errorf("an undelivered outcome is settled: %v", err)
 	}
 	l.w.Stop()
@@ -108,7 +109,7 @@ func TestAnOutcomeThatIsNotAcceptedIsSettled(t *testing.T) {
 		run = h.runner.next(t)
 	}
 	go func() { settled <- l.w.AwaitOutcome(t.Context(), *run.task.LeaseID) }()
-	run.end <- bloom.Run{Release: &bloom.ReleaseSpec{Reason: "not now"}}
+	run.end <- attempt.Run{Release: &bloom.ReleaseSpec{Reason: "not now"}}
 	if err := receive(t, settled, "the release"); err != nil {
 		t.Error(err)
 	}

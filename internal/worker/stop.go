@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 )
 
 // ErrStillRunning means that running tasks did not stop in time.
@@ -50,7 +50,7 @@ func (w *Worker) shutDown(endPolls func()) error {
 		default:
 			w.log.Warn("the grace period is over: running tasks are stopped and released", "running", running)
 		}
-		w.cancelRuns(bloom.ErrDraining)
+		w.cancelRuns(attempt.ErrDraining)
 		if !w.awaitRuns(w.cfg.StopWait, nil) {
 			err = ErrStillRunning
 		}

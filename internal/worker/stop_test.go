@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
+	"github.com/bloom-runtime/bloom/internal/timing"
 	"github.com/bloom-runtime/bloom/internal/worker"
 )
 
@@ -37,10 +39,10 @@ func TestStopReleasesTasksThatOutlastTheGrace(t *testing.T) {
 	if err := l.result(); err != nil {
 		t.Fatal(err)
 	}
-	if cause := context.Cause(run.ctx); !errors.Is(cause, bloom.ErrDraining) {
+	if cause := context.Cause(run.ctx); !errors.Is(cause, attempt.ErrDraining) {
 		t.Fatalf("stopped because of %v", cause)
 	}
-	if got := h.until(task.ID, bloom.TaskQueued); got.Attempts != 0 || got.RunAt > bloom.Millis(time.Now()) {
+	if got := h.until(task.ID, bloom.TaskQueued); got.Attempts != 0 || got.RunAt > timing.Millis(time.Now()) {
 		t.Fatalf("the attempt was not refunded: %+v", got.TaskState)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // Tail keeps the last lines of a log, which the worker reports to the runtime. It is safe
@@ -92,7 +93,7 @@ func (h *tailHandler) Handle(ctx context.Context, r slog.Record) error {
 		text = with(text)
 	}
 	_ = text.Handle(ctx, r)
-	h.tail.add(bloom.LogLine{At: bloom.Millis(r.Time), Level: r.Level.String(), Text: strings.TrimSpace(r.Message + " " + strings.TrimSpace(b.String()))})
+	h.tail.add(bloom.LogLine{At: timing.Millis(r.Time), Level: r.Level.String(), Text: strings.TrimSpace(r.Message + " " + strings.TrimSpace(b.String()))})
 	return h.Handler.Handle(ctx, r)
 }
 

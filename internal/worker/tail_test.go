@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
 	"github.com/bloom-runtime/bloom/internal/worker"
 )
 
@@ -47,7 +48,7 @@ func TestAWorkerReportsItsLastLogLines(t *testing.T) {
 			t.Errorf("reported as %+v", l)
 		}
 	}
-	if all := string(bloom.MustJSON(logs)); !found || !strings.Contains(all, "the last word") {
+	if all := string(storable.MustJSON(logs)); !found || !strings.Contains(all, "the last word") {
 		t.Errorf("reported: %s", all)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 )
 
 // Worker claims tasks and runs them. Create one with New and call Run once. Stop,
@@ -159,7 +160,7 @@ func (w *Worker) loop(stopping context.Context) error {
 	case err := <-fatal:
 		// Another process has this worker's name, and its leases with it.
 		w.setStopping()
-		w.cancelRuns(bloom.ErrLeaseGone)
+		w.cancelRuns(attempt.ErrLeaseGone)
 		w.awaitRuns(w.cfg.StopWait, nil)
 		return err
 	case <-stopping.Done():

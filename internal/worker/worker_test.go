@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/attempt"
 	"github.com/bloom-runtime/bloom/internal/worker"
 )
 
@@ -79,7 +80,7 @@ func TestACancelledTaskIsStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	receive(t, run.ctx.Done(), "the run to be stopped")
-	if cause := context.Cause(run.ctx); !errors.Is(cause, bloom.ErrCancelled) {
+	if cause := context.Cause(run.ctx); !errors.Is(cause, attempt.ErrCancelled) {
 		t.Fatalf("stopped because of %v", cause)
 	}
 	if got := h.until(task.ID, bloom.TaskCancelled); *got.ErrorClass != bloom.ClassCancelled {
@@ -96,7 +97,7 @@ func TestALostLeaseStopsTheWorkAndItsResultIsDiscarded(t *testing.T) {
 		t.Fatal(err)
 	}
 	receive(t, run.ctx.Done(), "the run to be stopped")
-	if cause := context.Cause(run.ctx); !errors.Is(cause, bloom.ErrLeaseGone) {
+	if cause := context.Cause(run.ctx); !errors.Is(cause, attempt.ErrLeaseGone) {
 		t.Fatalf("stopped because of %v", cause)
 	}
 	// A removed worker registers again by itself and claims the task again.
@@ -123,7 +124,7 @@ func TestWorkStopsWhenTheLeaseCannotBeRenewed(t *testing.T) {
 	began := time.Now()
 	h.rt.Down()
 	receive(t, run.ctx.Done(), "the run to be stopped")
-	if cause := context.Cause(run.ctx); !errors.Is(cause, bloom.ErrLeaseGone) {
+	if cause := context.Cause(run.ctx); !errors.Is(cause, attempt.ErrLeaseGone) {
 		t.Fatalf("stopped because of %v", cause)
 	}
 	if early := time.Since(began); early < 100*time.Millisecond {

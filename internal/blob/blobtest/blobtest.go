@@ -1,4 +1,4 @@
-// Package blobtest is the conformance suite for implementations of bloom.Blobs.
+// Package blobtest is the conformance suite for implementations of blob.Blobs.
 package blobtest
 
 import (
@@ -16,12 +16,13 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob"
 )
 
-// Run tests that the blob stores that open returns meet the contract of bloom.Blobs. Each call of
+// Run tests that the blob stores that open returns meet the contract of blob.Blobs. Each call of
 // open returns an empty store.
-func Run(t *testing.T, open func(t *testing.T) bloom.Blobs) {
-	for name, test := range map[string]func(*testing.T, bloom.Blobs){
+func Run(t *testing.T, open func(t *testing.T) blob.Blobs) {
+	for name, test := range map[string]func(*testing.T, blob.Blobs){
 		"stored content is read back":                      roundTrip,
 		"a second put replaces all content":                replace,
 		"content with a wrong digest leaves nothing":       wrongDigest,
@@ -45,39 +46,39 @@ func Run(t *testing.T, open func(t *testing.T) bloom.Blobs) {
 	}
 }
 
-func roundTrip(t *testing.T, b bloom.Blobs) {
+func roundTrip(t *testing.T, b blob.Blobs) {
 	for _, content := range []string{"", "short", "with \x00 and \xff", strings.Repeat("long ", 1<<20)} {
 		wantContent(t, b, put(t, b, "artifacts/task/one", content), content)
 	}
 }
 
-func replace(t *testing.T, b bloom.Blobs) {
+func replace(t *testing.T, b blob.Blobs) {
 	put(t, b, "artifacts/t/a", strings.Repeat("first", 1000))
 	wantContent(t, b, put(t, b, "artifacts/t/a", "second"), "second")
 }
 
-func wrongDigest(t *testing.T, b bloom.Blobs) {
+func wrongDigest(t *testing.T, b blob.Blobs) {
 	refuse(t, b, "artifacts/t/a", strings.NewReader("received!"), 9, sum("expected!"))
 	wantNothing(t, b, "artifacts/t/a")
 }
 
-func tooShort(t *testing.T, b bloom.Blobs) {
+func tooShort(t *testing.T, b blob.Blobs) {
 	refuse(t, b, "artifacts/t/a", strings.NewReader("cut"), 9, sum("cut short"))
 	wantNothing(t, b, "artifacts/t/a")
 }
 
-func tooLong(t *testing.T, b bloom.Blobs) {
+func tooLong(t *testing.T, b blob.Blobs) {
 	refuse(t, b, "artifacts/t/a", strings.NewReader("more than stated"), 4, sum("more"))
 	wantNothing(t, b, "artifacts/t/a")
 }
 
-func refusedReplacement(t *testing.T, b bloom.Blobs) {
+func refusedReplacement(t *testing.T, b blob.Blobs) {
 	url := put(t, b, "artifacts/t/a", "good")
 	refuse(t, b, "artifacts/t/a", strings.NewReader("bad"), 3, sum("good"))
 	wantContent(t, b, url, "good")
 }
 
-func deleted(t *testing.T, b bloom.Blobs) {
+func deleted(t *testing.T, b blob.Blobs) {
 	url := put(t, b, "artifacts/t/a", "x")
 	if err := b.Delete(t.Context(), url); err != nil {
 		t.Fatal(err)
@@ -85,7 +86,7 @@ func deleted(t *testing.T, b bloom.Blobs) {
 	wantDeleted(t, b, url)
 }
 
-func deleteTwice(t *testing.T, b bloom.Blobs) {
+func deleteTwice(t *testing.T, b blob.Blobs) {
 	url := put(t, b, "artifacts/t/a", "x")
 	for range 2 {
 		if err := b.Delete(t.Context(), url); err != nil {
@@ -94,7 +95,7 @@ func deleteTwice(t *testing.T, b bloom.Blobs) {
 	}
 }
 
-func failingReader(t *testing.T, b bloom.Blobs) {
+func failingReader(t *testing.T, b blob.Blobs) {
 	broken := io.MultiReader(strings.NewReader("begin"), errReader{})
 	refuse(t, b, "artifacts/t/a", broken, 10, sum("beginnning"))
 	wantNothing(t, b, "artifacts/t/a")
@@ -106,7 +107,7 @@ var errBroken = errors.New("connection lost")
 
 func (errReader) Read([]byte) (int, error) { return 0, errBroken }
 
-func concurrent(t *testing.T, b bloom.Blobs) {
+func concurrent(t *testing.T, b blob.Blobs) {
 	var wg sync.WaitGroup
 	for i := range 16 {
 		wg.Go(func() {
@@ -132,7 +133,7 @@ func concurrent(t *testing.T, b bloom.Blobs) {
 	wg.Wait()
 }
 
-func hostileKeys(t *testing.T, b bloom.Blobs) {
+func hostileKeys(t *testing.T, b blob.Blobs) {
 	for _, key := range []string{"", ".", "..", "../out", "/etc/out", "a/../../out", "a//b", "a/./b", "a\x00b", `a\..\b`} {
 		if _, err := b.Put(t.Context(), key, strings.NewReader("x"), 1, sum("x")); err == nil {
 			t.Errorf("key %q was accepted", key)
@@ -140,7 +141,7 @@ func hostileKeys(t *testing.T, b bloom.Blobs) {
 	}
 }
 
-func foreignURL(t *testing.T, b bloom.Blobs) {
+func foreignURL(t *testing.T, b blob.Blobs) {
 	for _, url := range []string{"", "elsewhere://a/b", "file:../../etc/passwd", "file:/etc/passwd"} {
 		if r, err := b.Open(t.Context(), url); err == nil {
 			r.Close()
@@ -162,7 +163,7 @@ func foreignURL(t *testing.T, b bloom.Blobs) {
 	}
 }
 
-func cancelled(t *testing.T, b bloom.Blobs) {
+func cancelled(t *testing.T, b blob.Blobs) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := b.Put(ctx, "artifacts/t/a", strings.NewReader("x"), 1, sum("x")); err == nil {
@@ -171,7 +172,7 @@ func cancelled(t *testing.T, b bloom.Blobs) {
 	wantNothing(t, b, "artifacts/t/a")
 }
 
-func ranges(t *testing.T, b bloom.Blobs) {
+func ranges(t *testing.T, b blob.Blobs) {
 	const content = "0123456789"
 	url := put(t, b, "artifacts/t/a", content)
 	for _, c := range []struct {
@@ -199,7 +200,7 @@ func ranges(t *testing.T, b bloom.Blobs) {
 	}
 }
 
-func list(t *testing.T, b bloom.Blobs) {
+func list(t *testing.T, b blob.Blobs) {
 	want := map[string]string{}
 	for i := range 7 {
 		key := fmt.Sprintf("artifacts/t%d/a", i)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob"
 )
 
 func sum(content string) string {
@@ -16,7 +17,7 @@ func sum(content string) string {
 	return hex.EncodeToString(s[:])
 }
 
-func put(t *testing.T, b bloom.Blobs, key, content string) string {
+func put(t *testing.T, b blob.Blobs, key, content string) string {
 	t.Helper()
 	url, err := b.Put(t.Context(), key, strings.NewReader(content), int64(len(content)), sum(content))
 	if err != nil {
@@ -25,7 +26,7 @@ func put(t *testing.T, b bloom.Blobs, key, content string) string {
 	return url
 }
 
-func read(t *testing.T, b bloom.Blobs, url string) string {
+func read(t *testing.T, b blob.Blobs, url string) string {
 	t.Helper()
 	r, err := b.Open(t.Context(), url)
 	if err != nil {
@@ -39,7 +40,7 @@ func read(t *testing.T, b bloom.Blobs, url string) string {
 	return string(content)
 }
 
-func wantContent(t *testing.T, b bloom.Blobs, url, want string) {
+func wantContent(t *testing.T, b blob.Blobs, url, want string) {
 	t.Helper()
 	if got := read(t, b, url); got != want {
 		t.Fatalf("content of %s has %d bytes, not the %d that were put", url, len(got), len(want))
@@ -47,7 +48,7 @@ func wantContent(t *testing.T, b bloom.Blobs, url, want string) {
 }
 
 // wantNothing checks that key has no content.
-func wantNothing(t *testing.T, b bloom.Blobs, key string) {
+func wantNothing(t *testing.T, b blob.Blobs, key string) {
 	t.Helper()
 	url := put(t, b, key, "probe")
 	if err := b.Delete(t.Context(), url); err != nil {
@@ -56,7 +57,7 @@ func wantNothing(t *testing.T, b bloom.Blobs, key string) {
 	wantDeleted(t, b, url)
 }
 
-func wantDeleted(t *testing.T, b bloom.Blobs, url string) {
+func wantDeleted(t *testing.T, b blob.Blobs, url string) {
 	t.Helper()
 	r, err := b.Open(t.Context(), url)
 	if err == nil {
@@ -68,13 +69,13 @@ func wantDeleted(t *testing.T, b bloom.Blobs, url string) {
 	}
 }
 
-func refuse(t *testing.T, b bloom.Blobs, key string, content io.Reader, size int64, digest string) {
+func refuse(t *testing.T, b blob.Blobs, key string, content io.Reader, size int64, digest string) {
 	t.Helper()
 	url, err := b.Put(t.Context(), key, content, size, digest)
 	if err == nil {
 		t.Fatalf("put succeeded: %s", url)
 	}
-	if broken := errors.Is(err, errBroken); broken == errors.Is(err, bloom.ErrContentMismatch) || errors.Is(err, bloom.ErrBlobsUnavailable) {
+	if broken := errors.Is(err, errBroken); broken == errors.Is(err, blob.ErrMismatch) || errors.Is(err, blob.ErrUnavailable) {
 		t.Errorf("the refusal is %v", err)
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/blob"
 )
 
@@ -30,7 +29,7 @@ const abandonedAfter = 30 * time.Hour
 // tempPrefix is the prefix of the names of temporary files.
 const tempPrefix = ".put-"
 
-// Store is a bloom.Blobs in a folder. No key or symbolic link can reach anything outside of it. It
+// Store is a blob.Blobs in a folder. No key or symbolic link can reach anything outside of it. It
 // is safe for concurrent use.
 type Store struct {
 	root   *os.Root
@@ -38,7 +37,7 @@ type Store struct {
 	probed lastProbe
 }
 
-var _ bloom.Blobs = (*Store)(nil)
+var _ blob.Blobs = (*Store)(nil)
 
 // Open opens the area of the folder, which it creates (0700) if it does not exist.
 func Open(folder string, area blob.Area) (*Store, error) {
@@ -58,7 +57,7 @@ func (s *Store) Close() error { return s.root.Close() }
 // Put writes content to a temporary file, syncs it, renames it and syncs the folder: after a power
 // failure, the key has either all of it or its previous content.
 func (s *Store) Put(ctx context.Context, key string, content io.Reader, size int64, sum string) (string, error) {
-	if err := bloom.CheckBlobKey(key); err != nil {
+	if err := blob.CheckKey(key); err != nil {
 		return "", err
 	}
 	key = s.area.Place(key)
@@ -103,9 +102,9 @@ func write(ctx context.Context, f *os.File, content io.Reader, size int64, sum s
 	switch {
 	case err != nil:
 	case n != size:
-		err = fmt.Errorf("%w: its size is not %d bytes", bloom.ErrContentMismatch, size)
+		err = fmt.Errorf("%w: its size is not %d bytes", blob.ErrMismatch, size)
 	case !strings.EqualFold(hex.EncodeToString(hash.Sum(nil)), sum):
-		err = fmt.Errorf("%w: its digest differs", bloom.ErrContentMismatch)
+		err = fmt.Errorf("%w: its digest differs", blob.ErrMismatch)
 	default:
 		err = f.Sync()
 	}
@@ -179,5 +178,5 @@ func keyOf(url string) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("the local artifact store has no %q", url)
 	}
-	return key, bloom.CheckBlobKey(key)
+	return key, blob.CheckKey(key)
 }

@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob"
 	"github.com/bloom-runtime/bloom/internal/blob/blobtest"
 	"github.com/bloom-runtime/bloom/internal/blob/local"
 )
@@ -29,7 +29,7 @@ func open(t *testing.T, dir string) *local.Store {
 
 func TestLocalStoreMeetsTheContract(t *testing.T) {
 	t.Parallel()
-	blobtest.Run(t, func(t *testing.T) bloom.Blobs { return open(t, filepath.Join(t.TempDir(), "artifacts")) })
+	blobtest.Run(t, func(t *testing.T) blob.Blobs { return open(t, filepath.Join(t.TempDir(), "artifacts")) })
 }
 
 func TestRefusedContentLeavesNoFile(t *testing.T) {

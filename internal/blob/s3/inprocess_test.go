@@ -10,7 +10,7 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob"
 	"github.com/bloom-runtime/bloom/internal/blob/blobtest"
 	"github.com/bloom-runtime/bloom/internal/blob/s3"
 	"github.com/bloom-runtime/bloom/internal/objects"
@@ -19,7 +19,7 @@ import (
 // TestInProcessStorageMeetsTheContract runs quickly: it needs no server binary.
 func TestInProcessStorageMeetsTheContract(t *testing.T) {
 	t.Parallel()
-	blobtest.Run(t, func(t *testing.T) bloom.Blobs {
+	blobtest.Run(t, func(t *testing.T) blob.Blobs {
 		fake := gofakes3.New(s3mem.New()).Server()
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Content-Length") == "" { // the fake requires it even for an empty body

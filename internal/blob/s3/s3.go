@@ -25,14 +25,14 @@ const abandonedAfter = 30 * time.Hour
 
 const mediaType = "application/octet-stream"
 
-// Store is a bloom.Blobs in a bucket. It is safe for concurrent use.
+// Store is a blob.Blobs in a bucket. It is safe for concurrent use.
 type Store struct {
 	bucket *objects.Bucket
 	area   blob.Area
 	prefix string // of each URL
 }
 
-var _ bloom.Blobs = (*Store)(nil)
+var _ blob.Blobs = (*Store)(nil)
 
 // New returns a store in an area of the bucket, which must exist: see objects.Bucket.Check.
 func New(bucket *objects.Bucket, area blob.Area) *Store {
@@ -46,7 +46,7 @@ const Scheme = "minio://"
 // with another size or digest fails the upload before its last byte, so a key never has partial or
 // wrong content.
 func (s *Store) Put(ctx context.Context, key string, content io.Reader, size int64, sum string) (string, error) {
-	if err := bloom.CheckBlobKey(key); err != nil {
+	if err := blob.CheckKey(key); err != nil {
 		return "", err
 	}
 	key = s.area.Place(key)
@@ -62,7 +62,7 @@ func (s *Store) Put(ctx context.Context, key string, content io.Reader, size int
 		if verified.err != nil && !errors.Is(verified.err, io.EOF) {
 			return "", fmt.Errorf("upload %s: %w", key, errors.Join(verified.err, err))
 		}
-		return "", fmt.Errorf("%w: upload %s: %w", bloom.ErrBlobsUnavailable, key, err)
+		return "", fmt.Errorf("%w: upload %s: %w", blob.ErrUnavailable, key, err)
 	}
 	return s.prefix + key, nil
 }
@@ -83,7 +83,7 @@ func (s *Store) Open(ctx context.Context, url string) (io.ReadCloser, error) {
 // Key returns the key of a URL that Put returned, "" for any other URL.
 func (s *Store) Key(url string) string {
 	place, ours := strings.CutPrefix(url, s.prefix)
-	if !ours || bloom.CheckBlobKey(place) != nil {
+	if !ours || blob.CheckKey(place) != nil {
 		return ""
 	}
 	return s.area.Key(place)
@@ -100,7 +100,7 @@ func (s *Store) Stat(ctx context.Context, url string) (string, int64, error) {
 	case errors.Is(err, objects.ErrNotFound):
 		return key, 0, bloom.NotFound("Artifact content")
 	case err != nil:
-		return key, 0, fmt.Errorf("%w: stat %s: %w", bloom.ErrBlobsUnavailable, url, err)
+		return key, 0, fmt.Errorf("%w: stat %s: %w", blob.ErrUnavailable, url, err)
 	}
 	return key, info.Size, nil
 }
@@ -208,7 +208,7 @@ func (s *Store) find(url string) (*objects.Bucket, string, error) {
 	if !ours || !found || name == "" {
 		return nil, "", fmt.Errorf("bucket %s has no %q", s.bucket.Name(), url)
 	}
-	if err := bloom.CheckBlobKey(key); err != nil {
+	if err := blob.CheckKey(key); err != nil {
 		return nil, "", err
 	}
 	if name != s.bucket.Name() {
@@ -241,7 +241,7 @@ func (v *verifier) Read(p []byte) (int, error) {
 	case v.left == 0:
 		v.err = v.end()
 	case errors.Is(err, io.EOF):
-		v.err = fmt.Errorf("%w: it is too short", bloom.ErrContentMismatch)
+		v.err = fmt.Errorf("%w: it is too short", blob.ErrMismatch)
 	default:
 		v.err = err
 	}
@@ -254,10 +254,10 @@ func (v *verifier) Read(p []byte) (int, error) {
 // end checks that nothing follows and that the digest is correct.
 func (v *verifier) end() error {
 	if n, _ := io.ReadFull(v.content, make([]byte, 1)); n > 0 {
-		return fmt.Errorf("%w: it is too long", bloom.ErrContentMismatch)
+		return fmt.Errorf("%w: it is too long", blob.ErrMismatch)
 	}
 	if !strings.EqualFold(hex.EncodeToString(v.hash.Sum(nil)), v.sum) {
-		return fmt.Errorf("%w: its digest differs", bloom.ErrContentMismatch)
+		return fmt.Errorf("%w: its digest differs", blob.ErrMismatch)
 	}
 	return nil
 }

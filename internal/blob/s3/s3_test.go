@@ -3,7 +3,6 @@ package s3_test
 import (
 	"testing"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/blob"
 	"github.com/bloom-runtime/bloom/internal/blob/blobtest"
 	"github.com/bloom-runtime/bloom/internal/blob/s3"
@@ -23,7 +22,7 @@ func TestVersityMeetsTheContract(t *testing.T) {
 
 func meetsTheContract(t *testing.T, server *miniotest.Server) {
 	t.Helper()
-	blobtest.Run(t, func(t *testing.T) bloom.Blobs {
+	blobtest.Run(t, func(t *testing.T) blob.Blobs {
 		bucket, err := objects.Open(server.Bucket())
 		if err != nil {
 			t.Fatal(err)

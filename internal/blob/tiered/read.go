@@ -8,13 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob"
 	"github.com/bloom-runtime/bloom/internal/blob/local"
 	"github.com/bloom-runtime/bloom/internal/blob/s3"
 )
 
 // storeOf returns the store that has url.
-func (s *Store) storeOf(url string) bloom.Blobs {
+func (s *Store) storeOf(url string) blob.Blobs {
 	switch {
 	case strings.HasPrefix(url, local.Scheme):
 		return s.local
@@ -26,18 +26,18 @@ func (s *Store) storeOf(url string) bloom.Blobs {
 
 // Open streams the content at url.
 func (s *Store) Open(ctx context.Context, url string) (io.ReadCloser, error) {
-	return s.get(url, func(b bloom.Blobs) (io.ReadCloser, error) { return b.Open(ctx, url) })
+	return s.get(url, func(b blob.Blobs) (io.ReadCloser, error) { return b.Open(ctx, url) })
 }
 
 // OpenRange streams a part of the content at url.
 func (s *Store) OpenRange(ctx context.Context, url string, offset, length int64) (io.ReadCloser, error) {
-	return s.get(url, func(b bloom.Blobs) (io.ReadCloser, error) { return b.OpenRange(ctx, url, offset, length) })
+	return s.get(url, func(b blob.Blobs) (io.ReadCloser, error) { return b.OpenRange(ctx, url, offset, length) })
 }
 
-func (s *Store) get(url string, open func(bloom.Blobs) (io.ReadCloser, error)) (io.ReadCloser, error) {
+func (s *Store) get(url string, open func(blob.Blobs) (io.ReadCloser, error)) (io.ReadCloser, error) {
 	from, began := s.storeOf(url), time.Now()
 	content, err := open(from)
-	if from == bloom.Blobs(s.remote) {
+	if from == blob.Blobs(s.remote) {
 		s.observe("get", time.Since(began), err)
 	}
 	return content, err
@@ -46,16 +46,16 @@ func (s *Store) get(url string, open func(bloom.Blobs) (io.ReadCloser, error)) (
 // Stat returns the key and the size of the content at url. It does not wait for an unavailable
 // object storage.
 func (s *Store) Stat(ctx context.Context, url string) (string, int64, error) {
-	if store := s.storeOf(url); store != bloom.Blobs(s.remote) {
+	if store := s.storeOf(url); store != blob.Blobs(s.remote) {
 		return store.Stat(ctx, url)
 	}
 	if key := s.failFast.Key(url); key != "" && s.Unavailable() {
-		return key, 0, fmt.Errorf("%w: bucket %s", bloom.ErrBlobsUnavailable, s.bucket.Name())
+		return key, 0, fmt.Errorf("%w: bucket %s", blob.ErrUnavailable, s.bucket.Name())
 	}
 	within, done := context.WithTimeout(ctx, s.stall)
 	defer done()
 	key, size, err := s.failFast.Stat(within, url)
-	if errors.Is(err, bloom.ErrBlobsUnavailable) && ctx.Err() == nil {
+	if errors.Is(err, blob.ErrUnavailable) && ctx.Err() == nil {
 		s.mu.Lock()
 		s.failed(ctx, err)
 		s.mu.Unlock()
@@ -66,7 +66,7 @@ func (s *Store) Stat(ctx context.Context, url string) (string, int64, error) {
 // Link returns a public URL of the content at url for the duration valid, "" if the content is not
 // in object storage.
 func (s *Store) Link(ctx context.Context, url string, valid time.Duration, mediaType, name string) (string, error) {
-	if s.storeOf(url) != bloom.Blobs(s.remote) {
+	if s.storeOf(url) != blob.Blobs(s.remote) {
 		return "", nil
 	}
 	return s.remote.Link(ctx, url, valid, mediaType, name)
@@ -76,7 +76,7 @@ func (s *Store) Link(ctx context.Context, url string, valid time.Duration, media
 func (s *Store) Delete(ctx context.Context, url string) error {
 	store, began := s.storeOf(url), time.Now()
 	err := store.Delete(ctx, url)
-	if store == bloom.Blobs(s.remote) {
+	if store == blob.Blobs(s.remote) {
 		s.observe("delete", time.Since(began), err)
 	}
 	return err

@@ -39,9 +39,9 @@ type Config struct {
 	// Local also has the content from before object storage was configured.
 	Local *local.Store
 	// Shared, if not nil, stores files instead of Local while the storage is unavailable: for
-	// servers that share a database but no folder. Put then fails with bloom.ErrBlobsUnavailable,
+	// servers that share a database but no folder. Put then fails with blob.ErrUnavailable,
 	// and the caller stores the content in its row.
-	Shared bloom.Blobs
+	Shared blob.Blobs
 	Logger *slog.Logger // discards when nil
 	// Stall bounds an upload with a short timeout, apart from the time that large content adds;
 	// DefaultStall when 0.
@@ -51,7 +51,7 @@ type Config struct {
 	Observe func(operation string, took time.Duration, err error)
 }
 
-// Store is a bloom.Blobs over both. It is safe for concurrent use.
+// Store is a blob.Blobs over both. It is safe for concurrent use.
 //
 // It contains a circuit breaker: after a failed upload, all content is stored elsewhere until
 // Refresh finds that the storage works. With a library's half-open state, a caller would have to
@@ -60,7 +60,7 @@ type Store struct {
 	remote, failFast *s3.Store // the same bucket; failFast with a short timeout
 	bucket, probe    *objects.Bucket
 	local            *local.Store
-	shared           bloom.Blobs // nil: local is used
+	shared           blob.Blobs // nil: local is used
 	stall            time.Duration
 	observe          func(operation string, took time.Duration, err error)
 	log              *slog.Logger
@@ -69,7 +69,7 @@ type Store struct {
 	state bloom.BlobState
 }
 
-var _ bloom.Blobs = (*Store)(nil)
+var _ blob.Blobs = (*Store)(nil)
 
 // New opens the store; the object storage counts as unavailable until Refresh succeeds.
 func New(c Config) (*Store, error) {
@@ -175,7 +175,7 @@ func (s *Store) PutFile(ctx context.Context, key string, content io.Reader, size
 func (s *Store) put(ctx context.Context, key string, content io.Reader, size int64, sum string, elsewhere bool) (string, error) {
 	if s.State().Connected {
 		url, err := s.upload(ctx, key, content, size, sum)
-		if err == nil || !errors.Is(err, bloom.ErrBlobsUnavailable) || !elsewhere {
+		if err == nil || !errors.Is(err, blob.ErrUnavailable) || !elsewhere {
 			return url, err
 		}
 		seeker, ok := content.(io.Seeker)
@@ -187,7 +187,7 @@ func (s *Store) put(ctx context.Context, key string, content io.Reader, size int
 		}
 	}
 	if !elsewhere {
-		return "", fmt.Errorf("%w: bucket %s", bloom.ErrBlobsUnavailable, s.bucket.Name())
+		return "", fmt.Errorf("%w: bucket %s", blob.ErrUnavailable, s.bucket.Name())
 	}
 	if s.shared != nil {
 		return s.shared.Put(ctx, key, content, size, sum)
@@ -208,7 +208,7 @@ func (s *Store) upload(ctx context.Context, key string, content io.Reader, size 
 	began := time.Now()
 	url, err := to.Put(within, key, content, size, sum)
 	s.observe("put", time.Since(began), err)
-	if err != nil && errors.Is(err, bloom.ErrBlobsUnavailable) && ctx.Err() == nil {
+	if err != nil && errors.Is(err, blob.ErrUnavailable) && ctx.Err() == nil {
 		s.mu.Lock()
 		s.failed(ctx, err)
 		s.mu.Unlock()

@@ -21,6 +21,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // Defaults of Options.
@@ -60,7 +61,7 @@ type Options struct {
 	// resolved. Nil allows all: the operator chose the address.
 	AddressPolicy func(netip.Addr) error
 
-	Clock bloom.Clock // bloom.SystemClock when nil
+	Clock timing.Clock // timing.System when nil
 }
 
 func (o *Options) finish() {
@@ -69,7 +70,7 @@ func (o *Options) finish() {
 	o.MaxResponse = cmp.Or(o.MaxResponse, DefaultMaxResponse)
 	o.Retries = max(0, cmp.Or(o.Retries, DefaultRetries))
 	if o.Clock == nil {
-		o.Clock = bloom.SystemClock{}
+		o.Clock = timing.System{}
 	}
 }
 
@@ -185,7 +186,7 @@ func (c *Client) succeeded(t target) {
 	if t.generation != c.target.generation {
 		return
 	}
-	at := bloom.Millis(c.opt.Clock.Now())
+	at := timing.Millis(c.opt.Clock.Now())
 	c.state = State{LastSuccess: &at, Connected: true, SkippedAgents: c.state.SkippedAgents, SkippedWhy: c.state.SkippedWhy}
 }
 

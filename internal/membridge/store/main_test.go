@@ -8,9 +8,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/membridge/store"
 	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 func TestMain(m *testing.M) {
@@ -24,21 +24,21 @@ func TestMain(m *testing.M) {
 type backend struct {
 	name string
 	// place creates an empty database and returns a function that opens it, repeatedly.
-	place func(t testing.TB) func(t testing.TB, clock bloom.Clock) *store.Store
+	place func(t testing.TB) func(t testing.TB, clock timing.Clock) *store.Store
 }
 
 var backends = []backend{
-	{"sqlite", func(t testing.TB) func(testing.TB, bloom.Clock) *store.Store {
+	{"sqlite", func(t testing.TB) func(testing.TB, timing.Clock) *store.Store {
 		path := filepath.Join(t.TempDir(), "membridge.db")
-		return func(t testing.TB, clock bloom.Clock) *store.Store { return open(t, "", path, clock) }
+		return func(t testing.TB, clock timing.Clock) *store.Store { return open(t, "", path, clock) }
 	}},
-	{"postgres", func(t testing.TB) func(testing.TB, bloom.Clock) *store.Store {
+	{"postgres", func(t testing.TB) func(testing.TB, timing.Clock) *store.Store {
 		url := pgtest.Start(t)
-		return func(t testing.TB, clock bloom.Clock) *store.Store { return open(t, url, "", clock) }
+		return func(t testing.TB, clock timing.Clock) *store.Store { return open(t, url, "", clock) }
 	}},
 }
 
-func open(t testing.TB, url, path string, clock bloom.Clock) *store.Store {
+func open(t testing.TB, url, path string, clock timing.Clock) *store.Store {
 	t.Helper()
 	s, err := store.Open(t.Context(), url, path, clock)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/retry"
 	"github.com/bloom-runtime/bloom/internal/schema"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // namespace separates the control plane's tables from the runtime's if both use one database.
@@ -33,7 +33,7 @@ const clockEvery = 30 * time.Second
 
 // OpenPostgres opens a separate schema in the database at databaseURL. A nil clock means the
 // database's, so that replicas with different clocks agree on what has expired.
-func OpenPostgres(ctx context.Context, databaseURL string, clock bloom.Clock) (*Store, error) {
+func OpenPostgres(ctx context.Context, databaseURL string, clock timing.Clock) (*Store, error) {
 	cfg, err := pgx.ParseConfig(databaseURL)
 	if err != nil {
 		// The parser's error can contain the URL with its password.

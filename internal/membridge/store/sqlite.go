@@ -13,9 +13,9 @@ import (
 
 	_ "modernc.org/sqlite" // the driver
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/durable"
 	"github.com/bloom-runtime/bloom/internal/schema"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // maxGroup bounds the writes that are committed together, and thereby the duration of a transaction
@@ -28,9 +28,9 @@ const readConns = 4
 
 // OpenSQLite opens or creates the file at path. It refuses a file that another process uses. A nil
 // clock means the machine's.
-func OpenSQLite(ctx context.Context, path string, clock bloom.Clock) (*Store, error) {
+func OpenSQLite(ctx context.Context, path string, clock timing.Clock) (*Store, error) {
 	if clock == nil {
-		clock = bloom.SystemClock{}
+		clock = timing.System{}
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err

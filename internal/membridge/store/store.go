@@ -16,6 +16,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/membridge/registry"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 //go:embed migrations/*.sql
@@ -23,7 +24,7 @@ var migrations embed.FS
 
 // Store is a registry.Store over a SQL database.
 type Store struct {
-	clock bloom.Clock
+	clock timing.Clock
 	read  querier
 	// write runs fn in a transaction that sees and blocks every other write it could conflict with.
 	// fn may run more than once and must start afresh.
@@ -52,7 +53,7 @@ type querier interface {
 
 // Open opens the PostgreSQL database at databaseURL, or the SQLite file at path when that is empty,
 // and migrates it. A nil clock means the database's own (PostgreSQL) or the machine's (SQLite).
-func Open(ctx context.Context, databaseURL, path string, clock bloom.Clock) (*Store, error) {
+func Open(ctx context.Context, databaseURL, path string, clock timing.Clock) (*Store, error) {
 	if databaseURL == "" {
 		return OpenSQLite(ctx, path, clock)
 	}

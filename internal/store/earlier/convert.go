@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // textMedia is the media type of every output.
@@ -104,12 +106,12 @@ func (c *converter) taskRow(t row, id string, status bloom.TaskStatus, attempts,
 		lease, holder = leaseID(id, epoch, c.leasesOf[t.text("id")]), worker
 	}
 	created := t.int("created_at")
-	state := bloom.AuditState{Status: status, Epoch: epoch, Attempts: int(attempts)}
+	state := audit.TaskState{Status: status, Epoch: epoch, Attempts: int(attempts)}
 	if id, ok := lease.(string); ok {
 		state.LeaseID, state.WorkerID = &id, &worker
 	}
-	c.imported = append(c.imported, []any{uuidOf("imported " + id), time.Now().UnixMilli(), bloom.ActionTaskImported, bloom.EntityTask, id,
-		"local", "Imported from the earlier implementation", string(bloom.MustJSON(state))})
+	c.imported = append(c.imported, []any{uuidOf("imported " + id), time.Now().UnixMilli(), audit.ActionTaskImported, audit.EntityTask, id,
+		"local", "Imported from the earlier implementation", string(storable.MustJSON(state))})
 	c.tasks.add(id, string(status), gate, max(t.int("updated_at"), created), lease, holder, attempts, maxAttempts, created, epoch,
 		cmp.Or(t.text("context_id"), "unknown"), cmp.Or(t.text("agent_slug"), "unknown"), created, format(t.text("desired_format")),
 		clamp(policy.intOr("timeout_sec", 120), 1, bloom.MaxTimeoutSec), max(0, policy.int("budget")), t.list("context_hints"), t.text("prompt"))

@@ -11,7 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/earlier"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
@@ -94,7 +96,7 @@ func TestTheEarlierDataIsCopied(t *testing.T) {
 		t.Errorf("%d tasks, %v", len(all), err)
 	}
 	about, _, err := s.Audit(t.Context(), bloom.AuditQuery{EntityID: all[0].ID})
-	if err != nil || len(about) != 2 || about[0].Action != bloom.ActionTaskImported {
+	if err != nil || len(about) != 2 || about[0].Action != audit.ActionTaskImported {
 		t.Errorf("the audit of a task whose id was no UUID: %+v, %v", about, err)
 	}
 	workers, err := s.Workers(t.Context())
@@ -113,7 +115,7 @@ func TestTheEarlierDataIsCopied(t *testing.T) {
 	if _, _, err := s.RegisterWorker(t.Context(), bloom.WorkerSpec{Name: "w", InstanceID: "i", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 4}}, "test"); err != nil {
 		t.Fatal(err)
 	}
-	got, err := s.Claim(t.Context(), bloom.ClaimRequest{WorkerID: "w", InstanceID: "i", Max: 4})
+	got, err := s.Claim(t.Context(), contract.ClaimRequest{WorkerID: "w", InstanceID: "i", Max: 4})
 	if err != nil || len(got.Leases) != 2 {
 		t.Errorf("claimed %d, %v", len(got.Leases), err)
 	}

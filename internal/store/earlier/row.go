@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // text returns a column as text, empty if it is absent or null.
@@ -59,10 +60,10 @@ func (r row) list(column string) string {
 		if s, ok := v.(string); ok {
 			out = append(out, s)
 		} else {
-			out = append(out, string(bloom.MustJSON(v)))
+			out = append(out, string(storable.MustJSON(v)))
 		}
 	}
-	return string(bloom.MustJSON(out))
+	return string(storable.MustJSON(out))
 }
 
 func last(rows []row) row {
@@ -99,5 +100,5 @@ func metrics(m row) string {
 		n := max(0, m.int("tokens_used"))
 		out.TokensUsed = &n
 	}
-	return string(bloom.MustJSON(out))
+	return string(storable.MustJSON(out))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/importer"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
@@ -43,7 +44,7 @@ func aFile(t *testing.T) string {
 		if i%3 != 0 {
 			continue
 		}
-		l, _, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: n.ID})
+		l, _, err := s.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: n.ID})
 		if err != nil {
 			continue // an ordered task that waits
 		}
@@ -123,7 +124,7 @@ func TestAnImportMovesEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, _, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: task.ID})
+	l, _, err := s.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: task.ID})
 	if err != nil {
 		t.Fatal(err)
 	}

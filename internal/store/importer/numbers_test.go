@@ -7,6 +7,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/importer"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
@@ -23,7 +24,7 @@ func TestAnImportContinuesTheNumbersOfRemovedRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := func(s bloom.Store, contextID string) {
+	ended := func(s contract.Store, contextID string) {
 		t.Helper()
 		task, _, err := s.CreateTask(t.Context(), storetest.Plain(contextID))
 		if err == nil {
@@ -33,7 +34,7 @@ func TestAnImportContinuesTheNumbersOfRemovedRows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	forget := func(s bloom.Store, contextID string) {
+	forget := func(s contract.Store, contextID string) {
 		t.Helper()
 		if err := s.ForgetContext(t.Context(), contextID, "me"); err != nil {
 			t.Fatal(err)
@@ -50,7 +51,7 @@ func TestAnImportContinuesTheNumbersOfRemovedRows(t *testing.T) {
 		t.Fatalf("forgotten: %+v, %v", known, err)
 	}
 	clock.Advance(2 * time.Hour)
-	old := bloom.RemoveRequest{OlderThan: time.Hour}
+	old := contract.RemoveRequest{OlderThan: time.Hour}
 	if _, err := s.RemoveForgotten(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}

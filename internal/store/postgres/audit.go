@@ -7,7 +7,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/store"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // beginner is a connection or a pool.
@@ -44,7 +46,7 @@ func OpenAudit(ctx context.Context, url string) (*Audit, error) {
 }
 
 // AuditLinks is Store.AuditLinks.
-func (a *Audit) AuditLinks(ctx context.Context, after int64, limit int) (head bloom.ChainHead, prev bloom.ChainLink, links []bloom.ChainLink, err error) {
+func (a *Audit) AuditLinks(ctx context.Context, after int64, limit int) (head bloom.ChainHead, prev audit.Link, links []audit.Link, err error) {
 	err = snapshot(ctx, a.c, func(c store.Conn) (err error) {
 		head, prev, links, err = store.ReadLinks(ctx, c, after, limit)
 		return err
@@ -53,7 +55,7 @@ func (a *Audit) AuditLinks(ctx context.Context, after int64, limit int) (head bl
 }
 
 // AuditExport returns how far the audit was exported.
-func (a *Audit) AuditExport(ctx context.Context) (at bloom.AuditExport, err error) {
+func (a *Audit) AuditExport(ctx context.Context) (at contract.AuditExport, err error) {
 	err = snapshot(ctx, a.c, func(c store.Conn) (err error) {
 		at, err = store.ReadExport(ctx, c)
 		return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
@@ -54,7 +55,7 @@ func TestAValueThatAlwaysExistsIsNoRace(t *testing.T) {
 	t.Cleanup(func() { _ = s.Close() })
 	register(t, s, "w", 2)
 	bad, good := storetest.Plain("bad"), storetest.Plain("good")
-	for _, n := range []bloom.NewTask{bad, good} {
+	for _, n := range []contract.NewTask{bad, good} {
 		if _, _, err := s.CreateTask(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +64,7 @@ func TestAValueThatAlwaysExistsIsNoRace(t *testing.T) {
 	if _, err := s.Cancel(t.Context(), bad.ID, "me"); bloom.KindOf(err) != bloom.KindInternal {
 		t.Errorf("cancelled with %v, want an internal error", err)
 	}
-	r, err := s.Claim(t.Context(), bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 2, TTLSec: 60})
+	r, err := s.Claim(t.Context(), contract.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 2, TTLSec: 60})
 	if err != nil || len(r.Leases) != 1 || r.Leases[0].Task.ID != good.ID {
 		t.Errorf("claimed %+v, %v; want only the good task", r.Leases, err)
 	}

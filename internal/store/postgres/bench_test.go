@@ -18,6 +18,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
@@ -104,14 +105,14 @@ func bySize(b *testing.B, s *postgres.Store) {
 	}
 	run("lifecycle", func() error { return storetest.Lifecycle(s, uuid.NewString()) })
 	run("claim+complete", func() error {
-		r, err := s.Claim(ctx, bloom.ClaimRequest{WorkerID: "worker-00", Max: 1})
+		r, err := s.Claim(ctx, contract.ClaimRequest{WorkerID: "worker-00", Max: 1})
 		if err == nil && len(r.Leases) == 1 {
 			_, err = s.Complete(ctx, storetest.Success(r.Leases[0].Task.ID, r.Leases[0].Lease.ID))
 		}
 		return err
 	})
 	run("idle look", func() error {
-		_, err := s.Claim(ctx, bloom.ClaimRequest{WorkerID: "worker-00"})
+		_, err := s.Claim(ctx, contract.ClaimRequest{WorkerID: "worker-00"})
 		return err
 	})
 	run("stats", func() error { _, err := s.Stats(ctx); return err })

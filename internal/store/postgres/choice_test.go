@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
@@ -31,7 +32,7 @@ func TestLeasingAmongManyWorkers(t *testing.T) {
 			t.Errorf("leased to %q, which lacks the label", got)
 		}
 	}
-	if _, _, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: post(t, s, "gpu2", "gpu")}); !errors.Is(err, bloom.ErrNoWorker) {
+	if _, _, err := s.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: post(t, s, "gpu2", "gpu")}); !errors.Is(err, bloom.ErrNoWorker) {
 		t.Errorf("the only worker with the label is full: %v", err)
 	}
 	// A worker that has just registered is found, although it was missing a moment ago.
@@ -50,12 +51,12 @@ func TestLeasingAmongManyWorkers(t *testing.T) {
 			t.Errorf("%s got %d tasks", name, n)
 		}
 	}
-	if _, _, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: post(t, s, "none")}); !errors.Is(err, bloom.ErrNoWorker) {
+	if _, _, err := s.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: post(t, s, "none")}); !errors.Is(err, bloom.ErrNoWorker) {
 		t.Errorf("nobody has room: %v", err)
 	}
 }
 
-func post(t *testing.T, s bloom.Store, contextID string, labels ...string) string {
+func post(t *testing.T, s contract.Store, contextID string, labels ...string) string {
 	t.Helper()
 	n := storetest.Plain(contextID)
 	n.Spec.Labels = labels
@@ -65,9 +66,9 @@ func post(t *testing.T, s bloom.Store, contextID string, labels ...string) strin
 	return n.ID
 }
 
-func leaseFor(t *testing.T, s bloom.Store, contextID string, labels ...string) (worker string) {
+func leaseFor(t *testing.T, s contract.Store, contextID string, labels ...string) (worker string) {
 	t.Helper()
-	l, _, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: post(t, s, contextID, labels...)})
+	l, _, err := s.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: post(t, s, contextID, labels...)})
 	if err != nil {
 		t.Fatalf("lease for %s: %v", contextID, err)
 	}

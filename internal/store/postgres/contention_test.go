@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
@@ -24,7 +25,7 @@ func TestAStepIsTwoRoundTrips(t *testing.T) {
 		if _, _, err := s.CreateTask(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
-		l, _, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: n.ID, WorkerID: "w"})
+		l, _, err := s.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: n.ID, WorkerID: "w"})
 		if err == nil {
 			_, err = s.Heartbeat(t.Context(), n.ID, l.ID, nil)
 		}
@@ -70,7 +71,7 @@ func TestWhatAnotherReplicaHasChanged(t *testing.T) {
 		"a task is leased": func(t *testing.T, r *replicas) {
 			task := r.created("context")
 			r.lease(r.other, task, "w")
-			if _, _, err := r.own.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: task, WorkerID: "w"}); bloom.KindOf(err) != bloom.KindConflict {
+			if _, _, err := r.own.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: task, WorkerID: "w"}); bloom.KindOf(err) != bloom.KindConflict {
 				t.Errorf("it is leased twice: %v", err)
 			}
 		},
@@ -102,7 +103,7 @@ func TestWhatAnotherReplicaHasChanged(t *testing.T) {
 			mine, _ := r.leased("w")
 			r.lease(r.other, r.created("context"), "w")
 			next := r.created("context")
-			if _, _, err := r.own.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: next, WorkerID: "w"}); !errors.Is(err, bloom.ErrNoWorker) {
+			if _, _, err := r.own.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: next, WorkerID: "w"}); !errors.Is(err, bloom.ErrNoWorker) {
 				t.Errorf("a third lease of two, beside %s: %v", mine, err)
 			}
 		},
@@ -112,7 +113,7 @@ func TestWhatAnotherReplicaHasChanged(t *testing.T) {
 			if _, err := r.other.Complete(t.Context(), storetest.Success(first, l)); err != nil {
 				t.Fatal(err)
 			}
-			_, worker, err := r.own.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: r.created("context"), WorkerID: "w"})
+			_, worker, err := r.own.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: r.created("context"), WorkerID: "w"})
 			if err != nil || worker.ActiveLeases != 2 {
 				t.Errorf("the worker holds %d: %v", worker.ActiveLeases, err)
 			}
@@ -123,7 +124,7 @@ func TestWhatAnotherReplicaHasChanged(t *testing.T) {
 				t.Fatal(err)
 			}
 			next := r.created("context")
-			if _, _, err := r.own.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: next, WorkerID: "w"}); !errors.Is(err, bloom.ErrNoWorker) {
+			if _, _, err := r.own.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: next, WorkerID: "w"}); !errors.Is(err, bloom.ErrNoWorker) {
 				t.Errorf("it gets work: %v", err)
 			}
 		},
@@ -131,7 +132,7 @@ func TestWhatAnotherReplicaHasChanged(t *testing.T) {
 			register(t, r.own, "v", 32) // has the most free slots
 			r.lease(r.own, r.created("another"), "")
 			r.lease(r.other, r.created("held"), "w")
-			if _, worker, err := r.own.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: r.created("held")}); err != nil || worker.ID != "w" {
+			if _, worker, err := r.own.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: r.created("held")}); err != nil || worker.ID != "w" {
 				t.Errorf("the task goes to %q, %v", worker.ID, err)
 			}
 		},
@@ -170,7 +171,7 @@ func (r *replicas) created(contextID string) string {
 
 func (r *replicas) lease(s *postgres.Store, task, worker string) string {
 	r.t.Helper()
-	l, _, err := s.LeaseTask(r.t.Context(), bloom.LeaseRequest{TaskID: task, WorkerID: worker})
+	l, _, err := s.LeaseTask(r.t.Context(), contract.LeaseRequest{TaskID: task, WorkerID: worker})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -194,8 +195,10 @@ func TestASlotIsLeasedOnce(t *testing.T) {
 	for name, crowd := range map[string]func(r *replicas, tasks []string) []func(){
 		"by name and by claim": func(r *replicas, tasks []string) []func() {
 			all := []func(){
-				func() { _, _, _ = r.own.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: tasks[0], WorkerID: "w"}) },
-				func() { _, _ = r.own.Claim(t.Context(), bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 1}) },
+				func() { _, _, _ = r.own.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: tasks[0], WorkerID: "w"}) },
+				func() {
+					_, _ = r.own.Claim(t.Context(), contract.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 1})
+				},
 			}
 			for range 4 { // so that the two may be in one transaction
 				all = append(all, func() { _ = r.own.AppendAudit(t.Context(), bloom.Audit{Action: "x", EntityID: "x"}) })
@@ -204,7 +207,7 @@ func TestASlotIsLeasedOnce(t *testing.T) {
 		},
 		"by two replicas": func(r *replicas, tasks []string) (all []func()) {
 			for i, s := range []*postgres.Store{r.own, r.other} {
-				all = append(all, func() { _, _, _ = s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: tasks[i], WorkerID: "w"}) })
+				all = append(all, func() { _, _, _ = s.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: tasks[i], WorkerID: "w"}) })
 			}
 			return all
 		},

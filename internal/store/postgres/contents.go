@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob"
 )
 
 const (
@@ -34,19 +35,19 @@ const (
 	contentNow  = `(extract(epoch FROM clock_timestamp()) * 1000)::bigint`
 )
 
-// Contents implements bloom.Blobs in the database, in chunks: for servers that share no
+// Contents implements blob.Blobs in the database, in chunks: for servers that share no
 // folder, while the object storage is unreachable. It holds at most one chunk in memory
 // per call. It is safe for concurrent use.
 type Contents struct{ d *database }
 
-var _ bloom.Blobs = (*Contents)(nil)
+var _ blob.Blobs = (*Contents)(nil)
 
 // Contents returns the blob store in the database.
 func (s *Store) Contents() *Contents { return &Contents{s.db} }
 
 // Put stores content under key.
 func (c *Contents) Put(ctx context.Context, key string, content io.Reader, size int64, sum string) (_ string, err error) {
-	if err := bloom.CheckBlobKey(key); err != nil {
+	if err := blob.CheckKey(key); err != nil {
 		return "", err
 	}
 	var id int64
@@ -98,9 +99,9 @@ func (c *Contents) fill(ctx context.Context, id int64, content io.Reader, size i
 	}
 	switch {
 	case read != size:
-		return fmt.Errorf("%w: its size is not %d bytes", bloom.ErrContentMismatch, size)
+		return fmt.Errorf("%w: its size is not %d bytes", blob.ErrMismatch, size)
 	case !strings.EqualFold(hex.EncodeToString(hash.Sum(nil)), sum):
-		return fmt.Errorf("%w: its digest differs", bloom.ErrContentMismatch)
+		return fmt.Errorf("%w: its digest differs", blob.ErrMismatch)
 	}
 	return nil
 }
@@ -172,7 +173,7 @@ func (c *Contents) find(ctx context.Context, url string) (id, size int64, err er
 
 func contentKey(url string) string {
 	key, ours := strings.CutPrefix(url, ContentScheme)
-	if !ours || bloom.CheckBlobKey(key) != nil {
+	if !ours || blob.CheckKey(key) != nil {
 		return ""
 	}
 	return key

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob"
 	"github.com/bloom-runtime/bloom/internal/blob/blobtest"
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
@@ -16,7 +17,7 @@ import (
 
 func TestContentsMeetTheContract(t *testing.T) {
 	t.Parallel()
-	blobtest.Run(t, func(t *testing.T) bloom.Blobs { return openContents(t, pgtest.Start(t)) })
+	blobtest.Run(t, func(t *testing.T) blob.Blobs { return openContents(t, pgtest.Start(t)) })
 }
 
 func openContents(t *testing.T, url string) *postgres.Contents {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
@@ -133,7 +135,7 @@ const waitsForStandby = `wait_event = 'SyncRep' AND application_name = 'bloom'`
 
 // createUnsafely creates a task while the standby is down, and returns when the commit waits for
 // it.
-func createUnsafely(t *testing.T, cluster *pgtest.Cluster, s *postgres.Store) (<-chan error, bloom.NewTask) {
+func createUnsafely(t *testing.T, cluster *pgtest.Cluster, s *postgres.Store) (<-chan error, contract.NewTask) {
 	t.Helper()
 	cluster.CrashStandby()
 	n, outcome := storetest.Plain("context"), make(chan error, 1)
@@ -162,7 +164,7 @@ func created(t *testing.T, s *postgres.Store, id string) {
 	t.Helper()
 	tasks, _, err := s.Tasks(t.Context(), bloom.TaskQuery{})
 	if err != nil || len(tasks) != 1 || tasks[0].ID != id {
-		t.Errorf("the tasks are %s, %v; want only %s", bloom.MustJSON(tasks), err, id)
+		t.Errorf("the tasks are %s, %v; want only %s", storable.MustJSON(tasks), err, id)
 	}
 	if err := storetest.CheckInvariants(t.Context(), s); err != nil {
 		t.Error(err)

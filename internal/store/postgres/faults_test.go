@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
@@ -26,7 +27,7 @@ func connect(t testing.TB, url string) *pgx.Conn {
 	return c
 }
 
-func register(t testing.TB, s bloom.Store, name string, slots int, labels ...string) {
+func register(t testing.TB, s contract.Store, name string, slots int, labels ...string) {
 	t.Helper()
 	if _, _, err := s.RegisterWorker(t.Context(), bloom.WorkerSpec{
 		Name: name, InstanceID: name + "-1", Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: slots, Labels: labels},
@@ -45,7 +46,7 @@ type history struct {
 
 // live runs complete lifecycles of tasks until stop closes. No conflict is expected: each client
 // has its own tasks.
-func (h *history) live(t *testing.T, s bloom.Store, client int, stop <-chan struct{}) {
+func (h *history) live(t *testing.T, s contract.Store, client int, stop <-chan struct{}) {
 	ctx := context.Background()
 	for i := 0; ; i++ {
 		select {
@@ -60,7 +61,7 @@ func (h *history) live(t *testing.T, s bloom.Store, client int, stop <-chan stru
 		}
 		h.note(func() { h.created[n.ID] = true })
 		h.calls[client%2].Add(1)
-		l, _, err := s.LeaseTask(ctx, bloom.LeaseRequest{TaskID: n.ID, Actor: "test"})
+		l, _, err := s.LeaseTask(ctx, contract.LeaseRequest{TaskID: n.ID, Actor: "test"})
 		if err != nil {
 			t.Errorf("lease: %v", err)
 			return

@@ -10,9 +10,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/fulltext"
 	"github.com/bloom-runtime/bloom/internal/store"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // SearchQueue lists the oldest rows of the queue.
@@ -36,7 +36,7 @@ func (d *database) number(ctx context.Context, query string) (int64, error) {
 const indexLock = 0x626c6f6f6d5f6674 // "bloom_ft"
 
 // PutWords replaces the index entries of tasks that still exist.
-func (d *database) PutWords(ctx context.Context, texts []bloom.TaskText, gone []int64, below *int64) error {
+func (d *database) PutWords(ctx context.Context, texts []contract.TaskText, gone []int64, below *int64) error {
 	return d.Run(ctx, func(store.Conn) error {
 		return pgx.BeginFunc(ctx, d.reads, func(tx pgx.Tx) error {
 			b := &pgx.Batch{}
@@ -46,7 +46,7 @@ func (d *database) PutWords(ctx context.Context, texts []bloom.TaskText, gone []
 			// The condition in brackets is looked up for each task, whatever the statistics say.
 			b.Queue(`INSERT INTO task_search (task, words) SELECT k.task, k.words::tsvector FROM unnest($1::bigint[], $2::text[]) k (task, words)
 				WHERE (SELECT true FROM llm_tasks t WHERE t.seq = k.task) ON CONFLICT (task) DO UPDATE SET words = excluded.words`,
-				store.Column(texts, func(t bloom.TaskText) int64 { return t.Seq }), store.Column(texts, vector))
+				store.Column(texts, func(t contract.TaskText) int64 { return t.Seq }), store.Column(texts, vector))
 			b.Queue(`DELETE FROM task_search WHERE task = ANY($1::bigint[])`, gone)
 			if below != nil {
 				b.Queue(`UPDATE search_fill SET below = $1 WHERE below > $1`, *below)
@@ -66,7 +66,7 @@ const (
 
 // vector returns a task's tsvector: its words with their positions, and the names of
 // its blocks. Words contain only letters, digits and marks, so they need no quotes.
-func vector(t bloom.TaskText) string {
+func vector(t contract.TaskText) string {
 	positions, size, at := map[string][]int{}, 0, 0
 	for _, text := range []string{t.Prompt, t.Output} {
 		for w := range fulltext.Words(text) {

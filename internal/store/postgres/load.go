@@ -3,8 +3,8 @@ package postgres
 import (
 	"context"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 const lockContext = 0x626c6d01 // class of the advisory locks of contexts with ordered tasks, by hash of the id
@@ -125,6 +125,6 @@ func (d *database) testNow() *int64 {
 	if d.cfg.Clock == nil {
 		return nil
 	}
-	now := bloom.Millis(d.cfg.Clock.Now())
+	now := timing.Millis(d.cfg.Clock.Now())
 	return &now
 }

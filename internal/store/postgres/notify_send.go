@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 const (
@@ -126,10 +127,10 @@ func pack(changes []bloom.Change) (messages []message) {
 		if t == nil {
 			continue
 		}
-		n := len(bloom.MustJSON(t)) + 1
+		n := len(storable.MustJSON(t)) + 1
 		if n > payloadMost/2 {
 			t.Labels = nil // better a hint without labels than none
-			if n = len(bloom.MustJSON(t)) + 1; n > payloadMost/2 {
+			if n = len(storable.MustJSON(t)) + 1; n > payloadMost/2 {
 				continue
 			}
 		}
@@ -148,7 +149,7 @@ func (n *notifier) send(ctx context.Context, messages ...message) {
 	payloads := make([]string, 0, len(messages))
 	for _, m := range messages {
 		m.From = n.self
-		payloads = append(payloads, string(bloom.MustJSON(m)))
+		payloads = append(payloads, string(storable.MustJSON(m)))
 	}
 	for tries := 0; ; tries++ {
 		b := &pgx.Batch{}

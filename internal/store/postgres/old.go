@@ -6,13 +6,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // Old counts what retention would remove from the database; an age of 0 keeps for
 // ever. It only reads, and scans all rows. It also counts tasks that retention keeps
 // because of their contexts.
-func Old(ctx context.Context, url string, keep bloom.Keep) (old bloom.Removed, err error) {
+func Old(ctx context.Context, url string, keep contract.Keep) (old contract.Removed, err error) {
 	cfg, err := parse(url)
 	if err != nil {
 		return old, err

@@ -9,11 +9,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
 // everything calls every operation of the store.
-func everything(t *testing.T, s bloom.Store, name string) {
+func everything(t *testing.T, s contract.Store, name string) {
 	t.Helper()
 	ctx := t.Context()
 	ok := func(err error) {
@@ -23,16 +25,16 @@ func everything(t *testing.T, s bloom.Store, name string) {
 		}
 	}
 	register(t, s, name, 32)
-	create := func(change func(*bloom.NewTask)) bloom.Task {
+	create := func(change func(*contract.NewTask)) bloom.Task {
 		n := storetest.Plain("c1")
 		change(&n)
 		task, _, err := s.CreateTask(ctx, n)
 		ok(err)
 		return task
 	}
-	plain := func(*bloom.NewTask) {}
-	first := create(func(n *bloom.NewTask) { n.IdempotencyScope, n.Spec.IdempotencyKey = "s", name })
-	l, _, err := s.LeaseTask(ctx, bloom.LeaseRequest{TaskID: first.ID})
+	plain := func(*contract.NewTask) {}
+	first := create(func(n *contract.NewTask) { n.IdempotencyScope, n.Spec.IdempotencyKey = "s", name })
+	l, _, err := s.LeaseTask(ctx, contract.LeaseRequest{TaskID: first.ID})
 	ok(err)
 	_, err = s.Heartbeat(ctx, first.ID, l.ID, nil)
 	ok(err)
@@ -44,26 +46,26 @@ func everything(t *testing.T, s bloom.Store, name string) {
 		_, err = s.Complete(ctx, storetest.Success(first.ID, l.ID))
 		ok(err)
 	}
-	ordered := create(func(n *bloom.NewTask) { n.Spec.Policy.Ordered, n.Spec.ContextID = true, uuid.NewString() })
-	behind := create(func(n *bloom.NewTask) { n.Spec.Policy.Ordered, n.Spec.ContextID = true, ordered.ContextID })
+	ordered := create(func(n *contract.NewTask) { n.Spec.Policy.Ordered, n.Spec.ContextID = true, uuid.NewString() })
+	behind := create(func(n *contract.NewTask) { n.Spec.Policy.Ordered, n.Spec.ContextID = true, ordered.ContextID })
 	_, err = s.QueuePlace(ctx, behind.ID)
 	ok(err)
 	_, err = s.Cancel(ctx, ordered.ID, "me")
 	ok(err)
 	_, err = s.Requeue(ctx, ordered.ID, "me")
 	ok(err)
-	create(func(n *bloom.NewTask) { n.Spec.RunAt = 1 })
-	create(func(n *bloom.NewTask) { n.Spec.RunAt = time.Now().Add(time.Millisecond).UnixMilli() })
+	create(func(n *contract.NewTask) { n.Spec.RunAt = 1 })
+	create(func(n *contract.NewTask) { n.Spec.RunAt = time.Now().Add(time.Millisecond).UnixMilli() })
 	held := create(plain)
-	l, _, err = s.LeaseTask(ctx, bloom.LeaseRequest{TaskID: held.ID, WorkerID: name})
+	l, _, err = s.LeaseTask(ctx, contract.LeaseRequest{TaskID: held.ID, WorkerID: name})
 	ok(err)
-	_, err = s.Claim(ctx, bloom.ClaimRequest{WorkerID: name, InstanceID: name + "-1", Max: 3, Held: []string{l.ID}, Renew: true})
+	_, err = s.Claim(ctx, contract.ClaimRequest{WorkerID: name, InstanceID: name + "-1", Max: 3, Held: []string{l.ID}, Renew: true})
 	ok(err)
 	_, _, err = s.RegisterWorker(ctx, bloom.WorkerSpec{Name: name + " labels", Capabilities: bloom.Capabilities{
 		ClaudeCLI: true, MaxConcurrency: 4, Labels: strings.Split("abcdefg", ""),
 	}}, name)
 	ok(err)
-	_, err = s.Claim(ctx, bloom.ClaimRequest{WorkerID: name + " labels", Max: 4})
+	_, err = s.Claim(ctx, contract.ClaimRequest{WorkerID: name + " labels", Max: 4})
 	ok(err)
 	_, err = s.Release(ctx, held.ID, bloom.ReleaseSpec{LeaseID: l.ID}, name)
 	ok(err)
@@ -73,15 +75,15 @@ func everything(t *testing.T, s bloom.Store, name string) {
 	ok(err)
 	_, err = s.MarkSilent(ctx, time.Hour)
 	ok(err)
-	_, err = s.SyncWorkers(ctx, []bloom.WorkerReport{{Name: name, Status: bloom.WorkerOnline}})
+	_, err = s.SyncWorkers(ctx, []contract.WorkerReport{{Name: name, Status: bloom.WorkerOnline}})
 	ok(err)
 	ok(s.ReplaceSettings(ctx, map[string]string{"absent": ""}, map[string]string{"b": "c"}, bloom.Audit{Action: "x", EntityID: "x"}))
 	ok(s.PutSettings(ctx, map[string]string{"a": "b"}, bloom.Audit{Action: "x", EntityID: "x"}))
 	ok(s.AppendAudit(ctx, bloom.Audit{Action: "x", EntityID: "x"}))
 	ok(s.KeepSeries(ctx))
 	reads(t, s, first, name)
-	for _, remove := range []func(context.Context, bloom.RemoveRequest) (bloom.Removed, error){s.RemoveTasks, s.RemoveEvents, s.RemoveAudit, s.RemoveContexts} {
-		did, err := remove(ctx, bloom.RemoveRequest{OlderThan: time.Hour, Limit: 200})
+	for _, remove := range []func(context.Context, contract.RemoveRequest) (contract.Removed, error){s.RemoveTasks, s.RemoveEvents, s.RemoveAudit, s.RemoveContexts} {
+		did, err := remove(ctx, contract.RemoveRequest{OlderThan: time.Hour, Limit: 200})
 		ok(err)
 		if !strings.HasPrefix(name, "before") && (did.Total() == 0 || !did.More) {
 			t.Fatalf("%s: nothing was removed: %s after %d", name, did, did.Next)
@@ -89,7 +91,7 @@ func everything(t *testing.T, s bloom.Store, name string) {
 	}
 	_, err = s.Forgotten(ctx, 0, 10)
 	ok(err)
-	_, err = s.RemoveForgotten(ctx, bloom.RemoveRequest{OlderThan: time.Hour})
+	_, err = s.RemoveForgotten(ctx, contract.RemoveRequest{OlderThan: time.Hour})
 	ok(err)
 	_, err = s.RemovedContent(ctx, 0, 10)
 	ok(err)
@@ -98,7 +100,7 @@ func everything(t *testing.T, s bloom.Store, name string) {
 }
 
 // reads calls everything that only reads, the lists with each filter.
-func reads(t *testing.T, s bloom.Store, task bloom.Task, worker string) {
+func reads(t *testing.T, s contract.Store, task bloom.Task, worker string) {
 	t.Helper()
 	ctx := t.Context()
 	ok := func(_ any, err error) {
@@ -147,7 +149,7 @@ func reads(t *testing.T, s bloom.Store, task bloom.Task, worker string) {
 	}
 	_, _, err = s.Contexts(ctx, bloom.ContextQuery{ShortID: "rare"})
 	ok(nil, err)
-	for _, q := range []bloom.AuditQuery{{}, {EntityID: task.ID}, {Action: bloom.ActionTaskLeased}, {Action: "rare"}} {
+	for _, q := range []bloom.AuditQuery{{}, {EntityID: task.ID}, {Action: audit.ActionTaskLeased}, {Action: "rare"}} {
 		_, _, err := s.Audit(ctx, q)
 		ok(nil, err)
 	}

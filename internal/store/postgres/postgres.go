@@ -20,6 +20,8 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // Defaults of a Config.
@@ -34,7 +36,7 @@ type Config struct {
 	// URL is a connection string. It may name several hosts for failover. Required.
 	URL string
 	// Clock replaces the server's clock in tests. Nil: the server's.
-	Clock bloom.Clock
+	Clock timing.Clock
 	// Logger gets the causes of failures. Nil: slog's default.
 	Logger *slog.Logger
 	// Readers is the maximum number of read connections. 0: DefaultReaders.
@@ -57,14 +59,14 @@ type Config struct {
 	Committed store.Committed
 }
 
-// Store implements bloom.Store in a PostgreSQL database. Several may share one
+// Store implements contract.Store in a PostgreSQL database. Several may share one
 // database.
 type Store struct {
 	*store.Store
 	db *database
 }
 
-var _ bloom.Store = (*Store)(nil)
+var _ contract.Store = (*Store)(nil)
 
 // database is the connections to the server.
 type database struct {

@@ -6,15 +6,16 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/pgtest"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func open(t testing.TB, url string, clock bloom.Clock) *postgres.Store {
+func open(t testing.TB, url string, clock timing.Clock) *postgres.Store {
 	t.Helper()
 	s, err := postgres.Open(t.Context(), postgres.Config{URL: url, Clock: clock, Transcripts: true})
 	if err != nil {
@@ -36,7 +37,7 @@ var migrated = pgtest.Template{Prepare: func(url string) error {
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T, clock bloom.Clock) bloom.Store {
+	storetest.Run(t, func(t *testing.T, clock timing.Clock) contract.Store {
 		url := migrated.Start(t)
 		return breakable{open(t, url, clock), url}
 	})

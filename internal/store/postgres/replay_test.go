@@ -5,6 +5,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/schema"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
@@ -25,13 +26,13 @@ func TestTranscriptsWhoseCommitIsLostAreAddedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := events[len(events)-1].Seq
-	n := bloom.NewArtifact{ID: schema.NewID(1), TaskID: task, Epoch: 1, Path: bloom.TranscriptPath(1, last), Type: bloom.ArtifactTranscript,
+	n := contract.NewArtifact{ID: schema.NewID(1), TaskID: task, Epoch: 1, Path: bloom.TranscriptPath(1, last), Type: bloom.ArtifactTranscript,
 		Tags: []string{}, MediaType: "application/gzip", URL: "file:artifacts/the-upload", Size: 3, SHA256: "s"}
 	cut.deliver.Store(true)
 	cut.dropAt.Store(&n.URL)
 	answer := make(chan error, 1)
 	go func() {
-		answer <- r.own.AddTranscripts(t.Context(), bloom.AddTranscripts{TaskID: task, To: last, Artifacts: []bloom.NewArtifact{n}})
+		answer <- r.own.AddTranscripts(t.Context(), contract.AddTranscripts{TaskID: task, To: last, Artifacts: []contract.NewArtifact{n}})
 	}()
 	<-cut.dropped
 	untilOne(t, connect(t, address), `SELECT EXISTS (SELECT FROM runtime_artifacts WHERE url = '`+n.URL+`')`)

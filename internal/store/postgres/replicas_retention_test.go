@@ -4,29 +4,30 @@ import (
 	"context"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
-func (p *pair) RemoveTasks(ctx context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
+func (p *pair) RemoveTasks(ctx context.Context, r contract.RemoveRequest) (contract.Removed, error) {
 	return p.next().RemoveTasks(ctx, r)
 }
 
-func (p *pair) RemoveEvents(ctx context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
+func (p *pair) RemoveEvents(ctx context.Context, r contract.RemoveRequest) (contract.Removed, error) {
 	return p.next().RemoveEvents(ctx, r)
 }
 
-func (p *pair) RemoveAudit(ctx context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
+func (p *pair) RemoveAudit(ctx context.Context, r contract.RemoveRequest) (contract.Removed, error) {
 	return p.next().RemoveAudit(ctx, r)
 }
 
-func (p *pair) RemoveContexts(ctx context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
+func (p *pair) RemoveContexts(ctx context.Context, r contract.RemoveRequest) (contract.Removed, error) {
 	return p.next().RemoveContexts(ctx, r)
 }
 
-func (p *pair) RemoveForgotten(ctx context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
+func (p *pair) RemoveForgotten(ctx context.Context, r contract.RemoveRequest) (contract.Removed, error) {
 	return p.next().RemoveForgotten(ctx, r)
 }
 
-func (p *pair) RemovedContent(ctx context.Context, after int64, limit int) ([]bloom.RemovedContent, error) {
+func (p *pair) RemovedContent(ctx context.Context, after int64, limit int) ([]contract.RemovedContent, error) {
 	return p.next().RemovedContent(ctx, after, limit)
 }
 
@@ -34,7 +35,7 @@ func (p *pair) ForgetContent(ctx context.Context, seqs []int64) error {
 	return p.next().ForgetContent(ctx, seqs)
 }
 
-func (p *pair) AddArtifact(ctx context.Context, n bloom.NewArtifact) (bloom.Artifact, bool, error) {
+func (p *pair) AddArtifact(ctx context.Context, n contract.NewArtifact) (bloom.Artifact, bool, error) {
 	return p.next().AddArtifact(ctx, n)
 }
 
@@ -42,7 +43,7 @@ func (p *pair) DueTranscripts(ctx context.Context, after int64, limit int) ([]st
 	return p.next().DueTranscripts(ctx, after, limit)
 }
 
-func (p *pair) UntranscribedStreams(ctx context.Context, r bloom.RemoveRequest) (ids []string, next int64, more bool, err error) {
+func (p *pair) UntranscribedStreams(ctx context.Context, r contract.RemoveRequest) (ids []string, next int64, more bool, err error) {
 	return p.next().UntranscribedStreams(ctx, r)
 }
 
@@ -50,7 +51,7 @@ func (p *pair) TranscribedTo(ctx context.Context, taskID string) (int64, error) 
 	return p.next().TranscribedTo(ctx, taskID)
 }
 
-func (p *pair) AddTranscripts(ctx context.Context, r bloom.AddTranscripts) error {
+func (p *pair) AddTranscripts(ctx context.Context, r contract.AddTranscripts) error {
 	return p.next().AddTranscripts(ctx, r)
 }
 
@@ -58,7 +59,7 @@ func (p *pair) WaitingContent(ctx context.Context) (int64, error) {
 	return p.next().WaitingContent(ctx)
 }
 
-func (p *pair) Transcripts(ctx context.Context, after string, limit int, local bool) ([]bloom.ContextTranscript, error) {
+func (p *pair) Transcripts(ctx context.Context, after string, limit int, local bool) ([]contract.ContextTranscript, error) {
 	return p.next().Transcripts(ctx, after, limit, local)
 }
 

@@ -7,8 +7,11 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // pair is two replicas that alternate: every call goes to the other one.
@@ -18,16 +21,16 @@ type pair struct {
 	turn   atomic.Uint64
 }
 
-var _ bloom.Store = (*pair)(nil)
+var _ contract.Store = (*pair)(nil)
 
-func openPair(t testing.TB, clock bloom.Clock) *pair {
+func openPair(t testing.TB, clock timing.Clock) *pair {
 	url := migrated.Start(t)
 	return &pair{stores: [2]*postgres.Store{open(t, url, clock), open(t, url, clock)}, url: url}
 }
 
 func TestTwoReplicasAreOneStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T, clock bloom.Clock) bloom.Store { return openPair(t, clock) })
+	storetest.Run(t, func(t *testing.T, clock timing.Clock) contract.Store { return openPair(t, clock) })
 }
 
 func (p *pair) next() *postgres.Store { return p.stores[p.turn.Add(1)%2] }
@@ -51,24 +54,26 @@ func (p *pair) Seal(ctx context.Context) (int, error) { return p.next().Seal(ctx
 func (p *pair) AuditHead(ctx context.Context) (bloom.ChainHead, error) {
 	return p.next().AuditHead(ctx)
 }
-func (p *pair) AuditLinks(ctx context.Context, after int64, limit int) (bloom.ChainHead, bloom.ChainLink, []bloom.ChainLink, error) {
+func (p *pair) AuditLinks(ctx context.Context, after int64, limit int) (bloom.ChainHead, audit.Link, []audit.Link, error) {
 	return p.next().AuditLinks(ctx, after, limit)
 }
-func (p *pair) AuditExport(ctx context.Context) (bloom.AuditExport, error) {
+func (p *pair) AuditExport(ctx context.Context) (contract.AuditExport, error) {
 	return p.next().AuditExport(ctx)
 }
-func (p *pair) SetAuditExport(ctx context.Context, was, is bloom.AuditExport) error {
+func (p *pair) SetAuditExport(ctx context.Context, was, is contract.AuditExport) error {
 	return p.next().SetAuditExport(ctx, was, is)
 }
-func (p *pair) AuditLag(ctx context.Context) (bloom.AuditLag, error) { return p.next().AuditLag(ctx) }
+func (p *pair) AuditLag(ctx context.Context) (contract.AuditLag, error) {
+	return p.next().AuditLag(ctx)
+}
 
-func (p *pair) CreateTask(ctx context.Context, n bloom.NewTask) (bloom.Task, bool, error) {
+func (p *pair) CreateTask(ctx context.Context, n contract.NewTask) (bloom.Task, bool, error) {
 	return p.next().CreateTask(ctx, n)
 }
 func (p *pair) Task(ctx context.Context, id string) (bloom.Task, error) {
 	return p.next().Task(ctx, id)
 }
-func (p *pair) QueuePlace(ctx context.Context, id string) (bloom.QueuePlace, error) {
+func (p *pair) QueuePlace(ctx context.Context, id string) (contract.QueuePlace, error) {
 	return p.next().QueuePlace(ctx, id)
 }
 func (p *pair) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
@@ -96,20 +101,20 @@ func (p *pair) Results(ctx context.Context, id string) ([]bloom.Result, error) {
 func (p *pair) QueuedBy(ctx context.Context, actor string, most int64) (int64, error) {
 	return p.next().QueuedBy(ctx, actor, most)
 }
-func (p *pair) QueueDepths(ctx context.Context, sets, tasks int) ([]bloom.QueueDepth, error) {
+func (p *pair) QueueDepths(ctx context.Context, sets, tasks int) ([]contract.QueueDepth, error) {
 	return p.next().QueueDepths(ctx, sets, tasks)
 }
 func (p *pair) Stats(ctx context.Context) (bloom.Stats, error) { return p.next().Stats(ctx) }
-func (p *pair) LeaseTask(ctx context.Context, r bloom.LeaseRequest) (bloom.Lease, bloom.Worker, error) {
+func (p *pair) LeaseTask(ctx context.Context, r contract.LeaseRequest) (bloom.Lease, bloom.Worker, error) {
 	return p.next().LeaseTask(ctx, r)
 }
-func (p *pair) Claim(ctx context.Context, r bloom.ClaimRequest) (bloom.ClaimResult, error) {
+func (p *pair) Claim(ctx context.Context, r contract.ClaimRequest) (bloom.ClaimResult, error) {
 	return p.next().Claim(ctx, r)
 }
 func (p *pair) Heartbeat(ctx context.Context, taskID, leaseID string, used *bloom.Usage) (bloom.HeartbeatResult, error) {
 	return p.next().Heartbeat(ctx, taskID, leaseID, used)
 }
-func (p *pair) Complete(ctx context.Context, r bloom.CompleteRequest) (bloom.Completed, error) {
+func (p *pair) Complete(ctx context.Context, r contract.CompleteRequest) (bloom.Completed, error) {
 	return p.next().Complete(ctx, r)
 }
 func (p *pair) Release(ctx context.Context, id string, r bloom.ReleaseSpec, actor string) (bloom.Task, error) {
@@ -119,7 +124,7 @@ func (p *pair) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, b
 	return p.next().Leases(ctx, q)
 }
 func (p *pair) Time(ctx context.Context) (int64, error) { return p.next().Time(ctx) }
-func (p *pair) Reap(ctx context.Context, limit int) (bloom.Reaped, error) {
+func (p *pair) Reap(ctx context.Context, limit int) (contract.Reaped, error) {
 	return p.next().Reap(ctx, limit)
 }
 func (p *pair) ExtendLeases(ctx context.Context) (int, error) { return p.next().ExtendLeases(ctx) }
@@ -145,7 +150,7 @@ func (p *pair) FollowDrain(ctx context.Context, id string, drain bool, actor str
 func (p *pair) ControlDrained(ctx context.Context) ([]string, error) {
 	return p.next().ControlDrained(ctx)
 }
-func (p *pair) SyncWorkers(ctx context.Context, r []bloom.WorkerReport) (int, error) {
+func (p *pair) SyncWorkers(ctx context.Context, r []contract.WorkerReport) (int, error) {
 	return p.next().SyncWorkers(ctx, r)
 }
 func (p *pair) Series(ctx context.Context, from, to, step int64) ([]bloom.SeriesPoint, error) {
@@ -162,10 +167,10 @@ func (p *pair) Context(ctx context.Context, id string) (bloom.Context, error) {
 func (p *pair) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error) {
 	return p.next().Contexts(ctx, q)
 }
-func (p *pair) Transcript(ctx context.Context, id string) (*bloom.Transcript, error) {
+func (p *pair) Transcript(ctx context.Context, id string) (*contract.Transcript, error) {
 	return p.next().Transcript(ctx, id)
 }
-func (p *pair) TranscriptIn(ctx context.Context, folder string) (*bloom.Transcript, error) {
+func (p *pair) TranscriptIn(ctx context.Context, folder string) (*contract.Transcript, error) {
 	return p.next().TranscriptIn(ctx, folder)
 }
 func (p *pair) ForgetContext(ctx context.Context, id, actor string) error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
@@ -34,7 +35,7 @@ func TestTwoReplicasRemoveConcurrently(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, _, err := past.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: n.ID})
+		l, _, err := past.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: n.ID})
 		if err == nil && i%6 != 0 {
 			_, err = past.Complete(t.Context(), storetest.Success(n.ID, l.ID))
 		}
@@ -42,17 +43,17 @@ func TestTwoReplicasRemoveConcurrently(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want, err := postgres.Old(t.Context(), url, bloom.Keep{Tasks: time.Hour})
+	want, err := postgres.Old(t.Context(), url, contract.Keep{Tasks: time.Hour})
 	if err != nil || want.Tasks != 50 {
 		t.Fatalf("%+v are old, %v", want, err)
 	}
 	var mu sync.Mutex
-	var did bloom.Removed
+	var did contract.Removed
 	var all sync.WaitGroup
 	for range 2 {
 		s := open(t, url, nil)
 		all.Go(func() {
-			r := bloom.RemoveRequest{OlderThan: time.Hour, Limit: 4}
+			r := contract.RemoveRequest{OlderThan: time.Hour, Limit: 4}
 			for more := true; more; {
 				one, err := s.RemoveTasks(t.Context(), r)
 				if err != nil {
@@ -110,7 +111,7 @@ func TestARequeueDuringARemovalWins(t *testing.T) {
 	exec(`LOCK TABLE llm_tasks IN EXCLUSIVE MODE`)
 	removed := make(chan error, 1)
 	go func() {
-		_, err := s.RemoveTasks(t.Context(), bloom.RemoveRequest{OlderThan: time.Hour})
+		_, err := s.RemoveTasks(t.Context(), contract.RemoveRequest{OlderThan: time.Hour})
 		removed <- err
 	}()
 	for waits := false; !waits; {

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // counterSlots is the number of rows over which the counters are spread.
@@ -90,6 +90,6 @@ func (d *database) OldestWaiting(ctx context.Context) (int64, error) {
 				SELECT n.* FROM heads h, LATERAL (
 					SELECT x.* FROM ((`+head+`t.label_key = h.label_key AND t.priority < h.priority`+next+`)
 						UNION ALL (`+head+`t.label_key > h.label_key`+next+`)) x ORDER BY x.label_key LIMIT 1) n)
-			SELECT coalesce(min(run_at), 0) FROM (SELECT run_at FROM heads LIMIT $1) h`, bloom.MaxWaitingLines)
+			SELECT coalesce(min(run_at), 0) FROM (SELECT run_at FROM heads LIMIT $1) h`, contract.MaxWaitingLines)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
@@ -33,7 +34,7 @@ func TestALockedRowDelaysNobodyElse(t *testing.T) {
 			register(t, s, "w", 32)
 			register(t, s, "locked", 4)
 			id := post(t, s, "locked")
-			l, _, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: id, WorkerID: "locked"})
+			l, _, err := s.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: id, WorkerID: "locked"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +51,7 @@ func TestALockedRowDelaysNobodyElse(t *testing.T) {
 			for range 8 {
 				held.Go(func() {
 					_, heartbeat := s.Heartbeat(t.Context(), id, l.ID, nil)
-					_, claim := s.Claim(t.Context(), bloom.ClaimRequest{WorkerID: "locked", InstanceID: "locked-1", Max: 1, Held: []string{l.ID}, Renew: true})
+					_, claim := s.Claim(t.Context(), contract.ClaimRequest{WorkerID: "locked", InstanceID: "locked-1", Max: 1, Held: []string{l.ID}, Renew: true})
 					if err := errors.Join(heartbeat, claim); err != nil {
 						t.Errorf("once the lock is gone: %v", err)
 					}
@@ -87,7 +88,7 @@ func others(t *testing.T, s *postgres.Store, during time.Duration) time.Duration
 				for _, call := range []func() error{
 					func() error { _, _, err := s.CreateTask(t.Context(), n); return err },
 					func() (err error) {
-						l, _, err = s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: n.ID, WorkerID: "w"})
+						l, _, err = s.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: n.ID, WorkerID: "w"})
 						return err
 					},
 					func() error { _, err := s.Heartbeat(t.Context(), n.ID, l.ID, nil); return err },
@@ -131,7 +132,7 @@ func TestSlotsAreLimitedWhateverTheIsolationLevel(t *testing.T) {
 			s := stores[i%2]
 			id := post(t, s, fmt.Sprint("grüße ✓ 漢", round, i))
 			callers.Go(func() {
-				_, _, err := s.LeaseTask(t.Context(), bloom.LeaseRequest{TaskID: id, WorkerID: worker})
+				_, _, err := s.LeaseTask(t.Context(), contract.LeaseRequest{TaskID: id, WorkerID: worker})
 				if err == nil {
 					granted.Add(1)
 				} else if !errors.Is(err, bloom.ErrNoWorker) {

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/postgres"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
@@ -24,7 +25,7 @@ func TestTwoFirstTurnsOfAContextFollowEachOther(t *testing.T) {
 	done := make(chan error, 1)
 	err := pgx.BeginFunc(t.Context(), other, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(t.Context(), `INSERT INTO transcripts (context_id, folder, updated_at, size, session_id, sha256, parts, workspace, workspace_size)
-			VALUES ('context', $1, 1, 1, 'first', 'one', '[{"url":"file:first"}]', '{"size":1,"sha256":"w","parts":[{"url":"file:folder"}]}', 1)`, bloom.TranscriptFolder("context")); err != nil {
+			VALUES ('context', $1, 1, 1, 'first', 'one', '[{"url":"file:first"}]', '{"size":1,"sha256":"w","parts":[{"url":"file:folder"}]}', 1)`, contract.TranscriptFolder("context")); err != nil {
 			return err
 		}
 		go func() {

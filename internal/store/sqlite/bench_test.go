@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
@@ -90,7 +90,7 @@ func BenchmarkPrompt(b *testing.B) {
 				if _, _, err := s.CreateTask(ctx, n); err != nil {
 					b.Fatal(err)
 				}
-				l, _, err := s.LeaseTask(ctx, bloom.LeaseRequest{TaskID: n.ID, Actor: "bench"})
+				l, _, err := s.LeaseTask(ctx, contract.LeaseRequest{TaskID: n.ID, Actor: "bench"})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -5,7 +5,9 @@ import (
 	"errors"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/store"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // chain is the writer's state of the audit's hash chain. Once all entries are
@@ -93,7 +95,7 @@ func OpenAudit(path string) (*Audit, error) {
 }
 
 // AuditLinks is Store.AuditLinks.
-func (a *Audit) AuditLinks(ctx context.Context, after int64, limit int) (head bloom.ChainHead, prev bloom.ChainLink, links []bloom.ChainLink, err error) {
+func (a *Audit) AuditLinks(ctx context.Context, after int64, limit int) (head bloom.ChainHead, prev audit.Link, links []audit.Link, err error) {
 	if err = ctx.Err(); err == nil {
 		_, err = a.c.exec("BEGIN")
 	}
@@ -106,9 +108,9 @@ func (a *Audit) AuditLinks(ctx context.Context, after int64, limit int) (head bl
 }
 
 // AuditExport returns how far the audit was exported.
-func (a *Audit) AuditExport(ctx context.Context) (bloom.AuditExport, error) {
+func (a *Audit) AuditExport(ctx context.Context) (contract.AuditExport, error) {
 	if err := ctx.Err(); err != nil {
-		return bloom.AuditExport{}, err
+		return contract.AuditExport{}, err
 	}
 	return store.ReadExport(ctx, a.c)
 }

@@ -4,7 +4,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // clockJump is how far the wall clock and the monotonic clock may diverge between two
@@ -16,12 +16,12 @@ const clockJump = 2 * time.Second
 // preferences. It does so before every write transaction, so that no time is renewed
 // between a jump and its detection, and then shifted a second time.
 type follower struct {
-	clock bloom.Clock
+	clock timing.Clock
 	log   *slog.Logger
 	last  time.Time
 }
 
-func newFollower(clock bloom.Clock, log *slog.Logger) *follower {
+func newFollower(clock timing.Clock, log *slog.Logger) *follower {
 	return &follower{clock: clock, log: log, last: clock.Now()}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
@@ -69,9 +70,9 @@ func jumped(t *testing.T) (*sqlite.Store, *jumpy, []string) {
 }
 
 // renew claims and renews like a worker.
-func renew(t *testing.T, s bloom.Store, held []string) []string {
+func renew(t *testing.T, s contract.Store, held []string) []string {
 	t.Helper()
-	got, err := s.Claim(t.Context(), bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 2, TTLSec: 60, Held: held, Renew: true})
+	got, err := s.Claim(t.Context(), contract.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 2, TTLSec: 60, Held: held, Renew: true})
 	if err != nil || len(got.Lost) > 0 {
 		t.Fatalf("lost %v, %v", got.Lost, err)
 	}
@@ -139,7 +140,7 @@ func TestAClockJumpDelaysNobody(t *testing.T) {
 			if n, err := s.MarkSilent(t.Context(), bloom.OfflineAfter); err != nil || n != 0 {
 				t.Errorf("%d workers are silent, %v", n, err)
 			}
-			c.pass(lifecycle.RetryDelay(1) + bloom.StickyGrace + time.Second)
+			c.pass(lifecycle.RetryDelay(1) + contract.StickyGrace + time.Second)
 			if got := renew(t, s, renewed); len(got) != 2 {
 				t.Errorf("the task that is tried again was not claimed: %v", got)
 			}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
 	"github.com/bloom-runtime/bloom/internal/store"
 )
 
@@ -31,7 +32,7 @@ var dialect = &store.Dialect{
 	In: func(column string, parameter int, _ string) string {
 		return fmt.Sprintf("%s IN (SELECT value FROM json_each($%d))", column, parameter)
 	},
-	Array: func(keys any) any { return string(bloom.MustJSON(keys)) },
+	Array: func(keys any) any { return string(storable.MustJSON(keys)) },
 	Table: func(columns ...string) string {
 		fields := make([]string, len(columns))
 		for i, c := range columns {
@@ -51,7 +52,7 @@ var dialect = &store.Dialect{
 				rows[i] = append(rows[i], values.Index(i).Interface())
 			}
 		}
-		return []any{string(bloom.MustJSON(rows))}
+		return []any{string(storable.MustJSON(rows))}
 	},
 }
 

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/durable"
 	"github.com/bloom-runtime/bloom/internal/fulltext"
 	"github.com/bloom-runtime/bloom/internal/store"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // index is the full-text index, in its own file beside the database, so that indexing
@@ -140,7 +140,7 @@ func (d *database) SearchBelow(ctx context.Context) (int64, error) {
 }
 
 // PutWords replaces the index entries of tasks.
-func (d *database) PutWords(ctx context.Context, texts []bloom.TaskText, gone []int64, below *int64) (err error) {
+func (d *database) PutWords(ctx context.Context, texts []contract.TaskText, gone []int64, below *int64) (err error) {
 	rounds, err := store.Read(ctx, d.read, func(c store.Conn) (int64, error) {
 		return store.One(ctx, c, store.Self[int64], nil, `SELECT rounds FROM search_rounds`)
 	})

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
@@ -45,7 +46,7 @@ func writeUntilKilled(path string) {
 				}
 				say("created", task.ID)
 				var l bloom.Lease
-				if l, _, err = s.LeaseTask(ctx, bloom.LeaseRequest{TaskID: task.ID}); err != nil {
+				if l, _, err = s.LeaseTask(ctx, contract.LeaseRequest{TaskID: task.ID}); err != nil {
 					break
 				}
 				if _, err = s.Complete(ctx, storetest.Success(task.ID, l.ID)); err != nil {

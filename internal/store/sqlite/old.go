@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 
-	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // Old counts what retention would remove from the database at path; an age of 0 keeps
 // for ever. now is in Unix milliseconds. It only reads, works while a process has the
 // file open, and scans all rows. It also counts tasks that retention keeps because of
 // their contexts.
-func Old(ctx context.Context, path string, keep bloom.Keep, now int64) (old bloom.Removed, err error) {
+func Old(ctx context.Context, path string, keep contract.Keep, now int64) (old contract.Removed, err error) {
 	if err := ctx.Err(); err != nil {
 		return old, err
 	}

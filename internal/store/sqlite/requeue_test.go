@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
@@ -53,7 +54,7 @@ func TestARequeueDuringARemovalWins(t *testing.T) {
 		}
 	}
 	waits(func() error { _, err := s.Requeue(ctx, ids[0], "me"); return err })
-	waits(func() error { _, err := s.RemoveTasks(ctx, bloom.RemoveRequest{OlderThan: time.Hour}); return err })
+	waits(func() error { _, err := s.RemoveTasks(ctx, contract.RemoveRequest{OlderThan: time.Hour}); return err })
 	release()
 	all.Wait()
 	if task, err := s.Task(ctx, ids[0]); err != nil || task.Status != bloom.TaskQueued {

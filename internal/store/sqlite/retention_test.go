@@ -16,8 +16,10 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/blob"
 	"github.com/bloom-runtime/bloom/internal/blob/local"
 	"github.com/bloom-runtime/bloom/internal/maintenance"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
@@ -33,13 +35,13 @@ func (later) Now() time.Time { return time.Now().Add(100 * 24 * time.Hour) }
 // fewAtOnce makes batches small, so that there are many.
 type fewAtOnce struct{ *sqlite.Store }
 
-func (f fewAtOnce) RemoveTasks(ctx context.Context, r bloom.RemoveRequest) (bloom.Removed, error) {
+func (f fewAtOnce) RemoveTasks(ctx context.Context, r contract.RemoveRequest) (contract.Removed, error) {
 	r.Limit = 7
 	return f.Store.RemoveTasks(ctx, r)
 }
 
 // announced prints each deletion before it begins.
-type announced struct{ bloom.Blobs }
+type announced struct{ blob.Blobs }
 
 func (t announced) Delete(ctx context.Context, url string) error {
 	fmt.Println("deletes", url)
@@ -52,7 +54,7 @@ func removeUntilKilled(path string) {
 		var b *local.Store
 		if b, err = local.Open(filepath.Join(filepath.Dir(path), "artifacts"), ""); err == nil {
 			_, err = maintenance.NewRetention(maintenance.RetentionConfig{
-				Store: fewAtOnce{s}, Contents: announced{b}, Keep: bloom.Keep{Tasks: time.Hour}, Removed: func(r bloom.Removed) { fmt.Println("removed", r.Tasks) },
+				Store: fewAtOnce{s}, Contents: announced{b}, Keep: contract.Keep{Tasks: time.Hour}, Removed: func(r contract.Removed) { fmt.Println("removed", r.Tasks) },
 			}).RunOnce(context.Background())
 		}
 	}
@@ -112,7 +114,7 @@ func fillEnded(t *testing.T, path string, ended, waiting int) (live []string) {
 		n := storetest.Plain(fmt.Sprint("context-", i))
 		_, _, err := s.CreateTask(ctx, n)
 		ok(err)
-		l, _, err := s.LeaseTask(ctx, bloom.LeaseRequest{TaskID: n.ID})
+		l, _, err := s.LeaseTask(ctx, contract.LeaseRequest{TaskID: n.ID})
 		ok(err)
 		r := storetest.Success(n.ID, l.ID)
 		sum := sha256.Sum256([]byte(*r.Content))

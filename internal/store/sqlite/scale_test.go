@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
 )
 
@@ -21,11 +23,11 @@ func BenchmarkStored(b *testing.B) {
 			ctx := context.Background()
 			each := map[string]func() error{
 				"claim idle": func() error {
-					_, err := s.Claim(ctx, bloom.ClaimRequest{WorkerID: "worker-00"})
+					_, err := s.Claim(ctx, contract.ClaimRequest{WorkerID: "worker-00"})
 					return err
 				},
 				"claim and release": func() error {
-					r, err := s.Claim(ctx, bloom.ClaimRequest{WorkerID: "worker-01", Max: 1})
+					r, err := s.Claim(ctx, contract.ClaimRequest{WorkerID: "worker-01", Max: 1})
 					if err != nil {
 						return err
 					}
@@ -47,7 +49,7 @@ func BenchmarkStored(b *testing.B) {
 					return err
 				},
 				"audit": func() error {
-					_, _, err := s.Audit(ctx, bloom.AuditQuery{Action: bloom.ActionTaskLeased})
+					_, _, err := s.Audit(ctx, bloom.AuditQuery{Action: audit.ActionTaskLeased})
 					return err
 				},
 				"stats": func() error {
@@ -70,7 +72,7 @@ func BenchmarkStored(b *testing.B) {
 }
 
 // fill creates n queued and n ended tasks.
-func fill(b *testing.B, s bloom.Store, n int) {
+func fill(b *testing.B, s contract.Store, n int) {
 	b.Helper()
 	var all sync.WaitGroup
 	for c := range 16 {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 var (
@@ -61,7 +61,7 @@ func (d *database) OldestWaiting(ctx context.Context) (int64, error) {
 		c := q.(*conn)
 		const head = `SELECT label_key, priority, run_at FROM llm_tasks INDEXED BY llm_tasks_queue WHERE gate = 'open' AND `
 		r, ok, err := c.one(head + `label_key >= '' ORDER BY label_key, priority DESC, seq LIMIT 1`)
-		for n := 0; ok && err == nil && n < bloom.MaxWaitingLines; n++ {
+		for n := 0; ok && err == nil && n < contract.MaxWaitingLines; n++ {
 			if at := r.int(2); oldest == 0 || at < oldest {
 				oldest = at
 			}

@@ -18,6 +18,8 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // DefaultReaders is the default of Config.Readers.
@@ -31,7 +33,7 @@ type Config struct {
 	// Path of the database file. Its folder must exist. Required.
 	Path string
 	// Clock decides expiry. Nil: the system's.
-	Clock bloom.Clock
+	Clock timing.Clock
 	// Logger gets the causes of failures. Nil: slog's default.
 	Logger *slog.Logger
 	// Readers is the maximum number of read connections. 0: DefaultReaders.
@@ -48,13 +50,13 @@ type Config struct {
 	Committed store.Committed
 }
 
-// Store implements bloom.Store in one SQLite file.
+// Store implements contract.Store in one SQLite file.
 type Store struct {
 	*store.Store
 	db *database
 }
 
-var _ bloom.Store = (*Store)(nil)
+var _ contract.Store = (*Store)(nil)
 
 // database is the write connection, which the running transaction uses, and the pool
 // of readers.
@@ -78,7 +80,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, errors.New("sqlite: no path given")
 	}
 	if cfg.Clock == nil {
-		cfg.Clock = bloom.SystemClock{}
+		cfg.Clock = timing.System{}
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	cfg.Readers = cmp.Or(cfg.Readers, DefaultReaders)
@@ -172,7 +174,7 @@ func (d *database) Snapshot(ctx context.Context, fn func(c store.Conn) error) er
 
 // Time returns the clock's time.
 func (d *database) Time(context.Context, store.Conn) (int64, error) {
-	return bloom.Millis(d.cfg.Clock.Now()), nil
+	return timing.Millis(d.cfg.Clock.Now()), nil
 }
 
 // Notify does nothing: no other process uses the file.

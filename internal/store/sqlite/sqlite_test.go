@@ -16,8 +16,10 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/schema"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 	"github.com/bloom-runtime/bloom/internal/store/storetest"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 func TestMain(m *testing.M) {
@@ -32,7 +34,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func openAt(t testing.TB, path string, clock bloom.Clock) *sqlite.Store {
+func openAt(t testing.TB, path string, clock timing.Clock) *sqlite.Store {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: path, Clock: clock, Transcripts: true})
 	if err != nil {
@@ -46,7 +48,7 @@ func openAt(t testing.TB, path string, clock bloom.Clock) *sqlite.Store {
 	return s
 }
 
-func open(t testing.TB, clock bloom.Clock) *sqlite.Store {
+func open(t testing.TB, clock timing.Clock) *sqlite.Store {
 	t.Helper()
 	return openAt(t, filepath.Join(t.TempDir(), "bloom.db"), clock)
 }
@@ -59,7 +61,7 @@ func TestConformance(t *testing.T) { //nolint:tparallel // the plans are checked
 	var mu sync.Mutex
 	plans := map[string]string{}
 	t.Run("suite", func(t *testing.T) {
-		storetest.Run(t, func(t *testing.T, clock bloom.Clock) bloom.Store {
+		storetest.Run(t, func(t *testing.T, clock timing.Clock) contract.Store {
 			path := filepath.Join(t.TempDir(), "bloom.db")
 			s := openAt(t, path, clock)
 			t.Cleanup(func() {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // tx is the one write transaction. It does not use callers' contexts: cancelling one
@@ -29,7 +30,7 @@ func (d *database) Begin(context.Context) (store.Tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tx{conn: d.write, d: d, now: bloom.Millis(now)}, nil
+	return &tx{conn: d.write, d: d, now: timing.Millis(now)}, nil
 }
 
 // Rollback rolls the transaction back. It ignores the error, which only means that

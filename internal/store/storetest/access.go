@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
-func newKey(id string, change func(*bloom.StoredKey)) bloom.StoredKey {
+func newKey(id string, change func(*contract.StoredKey)) contract.StoredKey {
 	sum := sha256.Sum256([]byte(id))
-	k := bloom.StoredKey{APIKey: bloom.APIKey{ID: id, Name: "of " + id, Role: bloom.RoleClient}, Digest: hex.EncodeToString(sum[:])}
+	k := contract.StoredKey{APIKey: bloom.APIKey{ID: id, Name: "of " + id, Role: bloom.RoleClient}, Digest: hex.EncodeToString(sum[:])}
 	if change != nil {
 		change(&k)
 	}
@@ -26,9 +28,9 @@ var accessTests = map[string]func(*harness){
 		any, err := h.s.AnyKey(h.ctx)
 		h.ok(err)
 		same(h, "any key at first", any, false)
-		ctx := bloom.WithCaller(h.ctx, bloom.Caller{KeyID: "RUNTIME_API_KEY", Address: "192.0.2.7"})
+		ctx := audit.WithCaller(h.ctx, audit.Caller{KeyID: "RUNTIME_API_KEY", Address: "192.0.2.7"})
 		expires := h.now() + 1000
-		spec := newKey("k1", func(k *bloom.StoredKey) {
+		spec := newKey("k1", func(k *contract.StoredKey) {
 			k.Role, k.WorkerID, k.ExpiresAt = bloom.RoleWorker, new("node-1"), &expires
 		})
 		for range 2 { // the second repeats the first
@@ -39,7 +41,7 @@ var accessTests = map[string]func(*harness){
 				h.Errorf("created: %+v", k)
 			}
 		}
-		_, err = h.s.CreateKey(ctx, newKey("k1", func(k *bloom.StoredKey) { k.Digest = newKey("k2", nil).Digest }), "ann")
+		_, err = h.s.CreateKey(ctx, newKey("k1", func(k *contract.StoredKey) { k.Digest = newKey("k2", nil).Digest }), "ann")
 		same(h, "the id with another digest", bloom.KindOf(err), bloom.KindConflict)
 		_, err = h.s.CreateKey(ctx, newKey("k2", nil), "ann")
 		h.ok(err)
@@ -59,7 +61,7 @@ var accessTests = map[string]func(*harness){
 		same(h, "any key", any, true)
 		entries, _, err := h.s.Audit(h.ctx, bloom.AuditQuery{EntityID: "k1"})
 		h.ok(err)
-		if len(entries) != 1 || entries[0].Action != bloom.ActionKeyCreated || entries[0].Actor != "ann" || entries[0].KeyID != "RUNTIME_API_KEY" || entries[0].Address != "192.0.2.7" {
+		if len(entries) != 1 || entries[0].Action != audit.ActionKeyCreated || entries[0].Actor != "ann" || entries[0].KeyID != "RUNTIME_API_KEY" || entries[0].Address != "192.0.2.7" {
 			h.Errorf("audit: %+v", entries)
 		}
 	},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // Breaker is implemented by stores under test. It makes the database refuse every
@@ -39,7 +40,7 @@ var badRowTests = map[string]func(*harness){
 		h.breakRow(bad.ID)
 		var got []string
 		for range 5 {
-			r, err := h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 9 - len(got), TTLSec: 60})
+			r, err := h.s.Claim(h.ctx, contract.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 9 - len(got), TTLSec: 60})
 			h.ok(err)
 			for _, id := range ids(r) {
 				if !slices.Contains(got, id) {
@@ -83,7 +84,7 @@ var badRowTests = map[string]func(*harness){
 		h.claim("w", 0, bad.ID)
 		h.breaker().Mend(h.T, bad.TaskID)
 		h.advance(2 * time.Minute)
-		h.reap(bloom.Reaped{Requeued: 1})
+		h.reap(contract.Reaped{Requeued: 1})
 	},
 	"an interrupted claim harms no lease and no task": func(h *harness) {
 		h.worker("w", 9)
@@ -94,7 +95,7 @@ var badRowTests = map[string]func(*harness){
 		late, done := context.WithDeadline(h.ctx, time.Unix(0, 0))
 		defer done()
 		for _, ctx := range []context.Context{left, late} {
-			if _, err := h.s.Claim(ctx, bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 1, TTLSec: 60, Held: []string{l.ID}, Renew: true}); err == nil {
+			if _, err := h.s.Claim(ctx, contract.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 1, TTLSec: 60, Held: []string{l.ID}, Renew: true}); err == nil {
 				h.Fatal("claimed for a caller who had left")
 			}
 		}
@@ -106,7 +107,7 @@ var badRowTests = map[string]func(*harness){
 	},
 	"a delayed task that cannot be opened blocks no other": func(h *harness) {
 		h.worker("w", 9)
-		soon := func(n *bloom.NewTask) { n.Spec.RunAt = h.now() + 1000 }
+		soon := func(n *contract.NewTask) { n.Spec.RunAt = h.now() + 1000 }
 		bad, good := h.create(soon), h.create(soon)
 		h.breakRow(bad.ID)
 		h.advance(2 * time.Second)
@@ -120,10 +121,10 @@ var badRowTests = map[string]func(*harness){
 		h.lease(good.ID, "w")
 		h.breakRow(bad.ID)
 		h.advance(time.Hour)
-		h.reap(bloom.Reaped{Requeued: 1})
+		h.reap(contract.Reaped{Requeued: 1})
 		h.status(good.ID, bloom.TaskQueued)
 		h.status(bad.ID, bloom.TaskLeased)
-		h.reap(bloom.Reaped{})
+		h.reap(contract.Reaped{})
 	},
 	"an ordered task that cannot be opened does not block its predecessor's completion": func(h *harness) {
 		h.worker("w", 9)
@@ -134,7 +135,7 @@ var badRowTests = map[string]func(*harness){
 		h.status(bad.ID, bloom.TaskQueued)
 		h.breaker().Mend(h.T, bad.ID)
 		same(h, "claimed before it was opened", h.take("w"), "")
-		h.reap(bloom.Reaped{})
+		h.reap(contract.Reaped{})
 		same(h, "claimed", h.take("w"), bad.ID)
 	},
 	"an ordered task that cannot be opened does not block its predecessor's cancellation": func(h *harness) {
@@ -145,7 +146,7 @@ var badRowTests = map[string]func(*harness){
 		h.status(first.ID, bloom.TaskCancelled)
 		h.status(bad.ID, bloom.TaskQueued)
 		h.breaker().Mend(h.T, bad.ID)
-		h.reap(bloom.Reaped{})
+		h.reap(contract.Reaped{})
 	},
 	"a task that cannot be removed blocks no other": func(h *harness) {
 		h.worker("w", 9)
@@ -154,7 +155,7 @@ var badRowTests = map[string]func(*harness){
 		h.finish(good.ID, "w")
 		h.breakRow(bad.ID)
 		h.advance(time.Hour)
-		did, err := h.s.RemoveTasks(h.ctx, bloom.RemoveRequest{OlderThan: time.Minute})
+		did, err := h.s.RemoveTasks(h.ctx, contract.RemoveRequest{OlderThan: time.Minute})
 		h.ok(err)
 		same(h, "removed", did.Tasks, 1)
 		_, err = h.s.Task(h.ctx, good.ID)

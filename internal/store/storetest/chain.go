@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // chainedWithin bounds the chaining of all entries of an idle store, on a machine that
@@ -15,7 +17,7 @@ import (
 const chainedWithin = 30 * time.Second
 
 // awaitChained waits until all entries are chained.
-func awaitChained(ctx context.Context, s bloom.Store) error {
+func awaitChained(ctx context.Context, s contract.Store) error {
 	for end := time.Now().Add(chainedWithin); ; {
 		if _, err := s.Seal(ctx); err != nil {
 			return err
@@ -35,7 +37,7 @@ func awaitChained(ctx context.Context, s bloom.Store) error {
 func (c *checker) chain() {
 	for end := time.Now().Add(chainedWithin); ; time.Sleep(5 * time.Millisecond) {
 		before := c.audits
-		v, err := bloom.VerifyChain(c.ctx, c.s, nil)
+		v, err := audit.Verify(c.ctx, c.s, nil)
 		if err == nil && v.Unchained == 0 && v.Entries == before {
 			return
 		}
@@ -64,7 +66,7 @@ var chainTests = map[string]func(*harness){
 		}
 		all.Wait()
 		h.ok(awaitChained(h.ctx, h.s))
-		v, err := bloom.VerifyChain(h.ctx, h.s, nil)
+		v, err := audit.Verify(h.ctx, h.s, nil)
 		h.ok(err)
 		same(h, "chained", v.Entries, 200)
 		list, _, err := h.s.Audit(h.ctx, bloom.AuditQuery{Page: bloom.Page{Limit: 1}})
@@ -85,7 +87,7 @@ var chainTests = map[string]func(*harness){
 		for range 3 {
 			h.advance(2 * kept)
 			removed := h.removeAudit()
-			v, err := bloom.VerifyChain(h.ctx, h.s, nil)
+			v, err := audit.Verify(h.ctx, h.s, nil)
 			h.ok(err)
 			if removed.Audit > 0 && removed.UpTo == 0 {
 				h.Errorf("removed %+v, which does not say up to where", removed)
@@ -103,25 +105,25 @@ var chainTests = map[string]func(*harness){
 		h.ok(err)
 		h.advance(2 * kept)
 		h.entries("new", 1)
-		r := bloom.RemoveRequest{OlderThan: kept, Exported: true}
+		r := contract.RemoveRequest{OlderThan: kept, Exported: true}
 		did, err := h.s.RemoveAudit(h.ctx, r)
 		h.ok(err)
 		same(h, "removed before anything is exported", did.Audit, 0)
-		h.ok(h.s.SetAuditExport(h.ctx, bloom.AuditExport{}, bloom.AuditExport{Exported: links[2].Seq, Hash: links[2].Hash}))
+		h.ok(h.s.SetAuditExport(h.ctx, contract.AuditExport{}, contract.AuditExport{Exported: links[2].Seq, Hash: links[2].Hash}))
 		did, err = h.s.RemoveAudit(h.ctx, r)
 		h.ok(err)
 		same(h, "removed of what is exported", did.Audit, 3)
-		did, err = h.s.RemoveAudit(h.ctx, bloom.RemoveRequest{OlderThan: kept})
+		did, err = h.s.RemoveAudit(h.ctx, contract.RemoveRequest{OlderThan: kept})
 		h.ok(err)
 		same(h, "removed where nothing is to be exported", did.Audit, 2)
 	},
 	"an export's position changes only by compare-and-set": func(h *harness) {
 		was, err := h.s.AuditExport(h.ctx)
 		h.ok(err)
-		same(h, "at first", was, bloom.AuditExport{})
-		is := bloom.AuditExport{Exported: 3, Hash: "x", Planned: 9}
+		same(h, "at first", was, contract.AuditExport{})
+		is := contract.AuditExport{Exported: 3, Hash: "x", Planned: 9}
 		h.ok(h.s.SetAuditExport(h.ctx, was, is))
-		if err := h.s.SetAuditExport(h.ctx, was, bloom.AuditExport{}); bloom.KindOf(err) != bloom.KindConflict {
+		if err := h.s.SetAuditExport(h.ctx, was, contract.AuditExport{}); bloom.KindOf(err) != bloom.KindConflict {
 			h.Errorf("another one who knew the old place got %v", err)
 		}
 		was, err = h.s.AuditExport(h.ctx)
@@ -133,13 +135,13 @@ var chainTests = map[string]func(*harness){
 		for i := range ids {
 			ids[i] = h.create().ID
 		}
-		var was bloom.AuditExport
+		var was contract.AuditExport
 		for round := range 10 {
 			for _, id := range ids {
 				_, err := h.s.Cancel(h.ctx, id, "me")
 				h.ok(err)
 			}
-			is := bloom.AuditExport{Exported: int64(round + 1), Hash: "x"}
+			is := contract.AuditExport{Exported: int64(round + 1), Hash: "x"}
 			var callers sync.WaitGroup
 			for i, id := range ids {
 				if i == len(ids)/2 {

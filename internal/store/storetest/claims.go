@@ -9,11 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 var claimTests = map[string]func(*harness){
 	"an unknown worker claims nothing": func(h *harness) {
-		_, err := h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: "nobody", Max: 1})
+		_, err := h.s.Claim(h.ctx, contract.ClaimRequest{WorkerID: "nobody", Max: 1})
 		h.refused(err, bloom.ErrWorkerNotFound)
 	},
 	"a claim returns at most what it asks for and has free slots for": func(h *harness) {
@@ -76,7 +78,7 @@ var claimTests = map[string]func(*harness){
 	"a claim without renewal does not change the lease": func(h *harness) {
 		h.worker("w", 2)
 		l := h.lease(h.create().ID, "w")
-		r, err := h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Held: []string{l.ID}})
+		r, err := h.s.Claim(h.ctx, contract.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Held: []string{l.ID}})
 		h.ok(err)
 		same(h, "urgent", r.Urgent(), false)
 		same(h, "renewed", len(r.Renewed), 0)
@@ -98,7 +100,7 @@ var claimTests = map[string]func(*harness){
 		ours := h.lease(h.create(inContext("other")).ID, "w")
 		h.advance(time.Hour)
 		h.heartbeat(theirs)
-		h.reap(bloom.Reaped{Requeued: 1})
+		h.reap(contract.Reaped{Requeued: 1})
 		r := h.claim("w", 0, theirs.ID, ours.ID)
 		slices.Sort(r.Lost)
 		want := []string{theirs.ID, ours.ID}
@@ -111,8 +113,8 @@ var claimTests = map[string]func(*harness){
 		h.worker("w", 2)
 		l := h.lease(h.create().ID, "w")
 		h.advance(time.Hour)
-		h.reap(bloom.Reaped{Requeued: 1})
-		r, err := h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 1, TTLSec: 60, Held: []string{l.ID}})
+		h.reap(contract.Reaped{Requeued: 1})
+		r, err := h.s.Claim(h.ctx, contract.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 1, TTLSec: 60, Held: []string{l.ID}})
 		h.ok(err)
 		if len(r.Leases) != 0 || !slices.Equal(r.Lost, []string{l.ID}) {
 			h.Errorf("claimed %+v", r)
@@ -130,7 +132,7 @@ var claimTests = map[string]func(*harness){
 		if !r.Drain || len(r.Leases) != 0 || len(r.Renewed) != 1 {
 			h.Errorf("claimed %+v", r)
 		}
-		_, _, err = h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: task.ID})
+		_, _, err = h.s.LeaseTask(h.ctx, contract.LeaseRequest{TaskID: task.ID})
 		h.refused(err, bloom.ErrNoWorker)
 		_, err = h.s.DrainWorker(h.ctx, "w", false, "me")
 		h.ok(err)
@@ -140,7 +142,7 @@ var claimTests = map[string]func(*harness){
 	},
 	"a second process with the worker's name is refused while the first is alive": func(h *harness) {
 		h.worker("w", 1)
-		second := bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-2", Max: 1}
+		second := contract.ClaimRequest{WorkerID: "w", InstanceID: "w-2", Max: 1}
 		_, err := h.s.Claim(h.ctx, second)
 		h.refused(err, bloom.ErrWorkerConflict)
 		_, _, err = h.s.RegisterWorker(h.ctx, bloom.WorkerSpec{Name: "w", InstanceID: "w-2"}, "w")
@@ -148,7 +150,7 @@ var claimTests = map[string]func(*harness){
 		h.advance(bloom.OfflineAfter + time.Second)
 		_, err = h.s.Claim(h.ctx, second)
 		h.ok(err)
-		_, err = h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1"})
+		_, err = h.s.Claim(h.ctx, contract.ClaimRequest{WorkerID: "w", InstanceID: "w-1"})
 		h.refused(err, bloom.ErrWorkerConflict)
 	},
 	"a claim makes a silent worker online": func(h *harness) {
@@ -159,7 +161,7 @@ var claimTests = map[string]func(*harness){
 		same(h, "marked", n, 1)
 		h.create()
 		same(h, "claimed", len(h.claim("w", 1).Leases), 1)
-		if got := h.actions("w"); !slices.Equal(got, []string{bloom.ActionWorkerRegistered, bloom.ActionWorkerOffline, bloom.ActionWorkerOnline}) {
+		if got := h.actions("w"); !slices.Equal(got, []string{audit.ActionWorkerRegistered, audit.ActionWorkerOffline, audit.ActionWorkerOnline}) {
 			h.Errorf("audited %v", got)
 		}
 	},

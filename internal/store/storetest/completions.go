@@ -8,6 +8,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 var completionTests = map[string]func(*harness){
@@ -133,7 +134,7 @@ var completionTests = map[string]func(*harness){
 		task := h.create()
 		l := h.lease(task.ID, "w")
 		h.advance(time.Hour)
-		h.reap(bloom.Reaped{Requeued: 1})
+		h.reap(contract.Reaped{Requeued: 1})
 		done := h.complete(success(task.ID, l.ID, "late"))
 		same(h, "status", done.Task.Status, bloom.TaskCompleted)
 		same(h, "worker", deref(done.Task.WorkerID), "w")
@@ -146,7 +147,7 @@ var completionTests = map[string]func(*harness){
 			next := h.create(ordered)
 			l := h.lease(task.ID, "w")
 			h.advance(time.Hour)
-			h.reap(bloom.Reaped{Dead: 1})
+			h.reap(contract.Reaped{Dead: 1})
 			h.status(task.ID, bloom.TaskDead)
 			h.complete(outcome(task.ID, l.ID, success))
 			want := bloom.TaskFailed
@@ -164,11 +165,11 @@ var completionTests = map[string]func(*harness){
 			for _, cancel := range []bool{true, false} {
 				task := h.create(attempts(1))
 				l := h.lease(task.ID, "w")
-				want := bloom.Reaped{Dead: 1}
+				want := contract.Reaped{Dead: 1}
 				if cancel {
 					_, err := h.s.Cancel(h.ctx, task.ID, "me")
 					h.ok(err)
-					want = bloom.Reaped{Cancelled: 1}
+					want = contract.Reaped{Cancelled: 1}
 				}
 				h.advance(time.Hour)
 				h.reap(want)
@@ -186,7 +187,7 @@ var completionTests = map[string]func(*harness){
 		task := h.create()
 		l := h.lease(task.ID, "w")
 		h.advance(time.Hour)
-		h.reap(bloom.Reaped{Requeued: 1})
+		h.reap(contract.Reaped{Requeued: 1})
 		same(h, "status", h.complete(failure(task.ID, l.ID, "late", true)).Task.Status, bloom.TaskQueued)
 		same(h, "given too early", len(h.claim("w", 1).Leases), 0)
 		h.advance(lifecycle.RetryDelay(1))

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 )
 
 func (h *harness) context(id string) bloom.Context {
@@ -174,7 +175,7 @@ func (c *checker) contexts() {
 		delete(want, id) // it may count fewer tasks, or be deleted
 		all = slices.DeleteFunc(all, func(x bloom.Context) bool { return x.ID == id })
 	}
-	removed := c.cuts[bloom.ActionTasksRemoved]+c.cuts[bloom.ActionAuditRemoved] > 0
+	removed := c.cuts[audit.ActionTasksRemoved]+c.cuts[audit.ActionAuditRemoved] > 0
 	for _, x := range all {
 		s := want[x.ID]
 		delete(want, x.ID)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 var movedContextTests = map[string]func(*harness){
@@ -26,7 +28,7 @@ var movedContextTests = map[string]func(*harness){
 		refused := turn("ten", bloom.TranscriptUpdate{Size: 30, SHA256: "thirty", Parts: part("file:c")})
 		got, err := h.s.Transcript(h.ctx, "talk")
 		h.ok(err)
-		same(h, "transcript", string(bloom.MustJSON(got)), string(bloom.MustJSON(bloom.Transcript{
+		same(h, "transcript", string(storable.MustJSON(got)), string(storable.MustJSON(contract.Transcript{
 			SessionID: "s", Size: 20, SHA256: "twenty", Parts: append(part("file:a"), part("file:b")...),
 		})))
 		same(h, "the refused turn says so", slices.Contains(h.eventTypes(refused.ID), bloom.EventTranscript), true)
@@ -46,7 +48,7 @@ var movedContextTests = map[string]func(*harness){
 		same(h, "one without a base that began before the last turn was completed says so", slices.Contains(h.eventTypes(late.ID), bloom.EventTranscript), true)
 		h.advance(time.Second)
 		turn("", bloom.TranscriptUpdate{Size: 5, SHA256: "five", Parts: part("file:d")}) // of a worker that sends no base
-		in, err := h.s.TranscriptIn(h.ctx, bloom.TranscriptFolder("talk"))
+		in, err := h.s.TranscriptIn(h.ctx, contract.TranscriptFolder("talk"))
 		h.ok(err)
 		same(h, "in its folder", in.SHA256, "five")
 		same(h, "removed", h.toDelete(), "[file:c file:whole after  file:whole after ten file:a file:b file:late file:e]")
@@ -62,7 +64,7 @@ var movedContextTests = map[string]func(*harness){
 		}
 		turn := func(tr *bloom.TranscriptUpdate, ws *bloom.WorkspaceUpdate) bloom.Task {
 			h.Helper()
-			task := h.create(inContext("talk"), func(n *bloom.NewTask) { n.Spec.Policy.Workspace = bloom.WorkspaceContext })
+			task := h.create(inContext("talk"), func(n *contract.NewTask) { n.Spec.Policy.Workspace = bloom.WorkspaceContext })
 			l := h.lease(task.ID, "w")
 			r := success(task.ID, l.ID, "done")
 			r.Completion.Transcript, r.Completion.Workspace, r.ContextID = tr, ws, "talk"

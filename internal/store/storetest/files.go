@@ -8,11 +8,14 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // file returns a file of a lease, with stored content.
-func file(taskID, leaseID, path, digest string) bloom.NewArtifact {
-	return bloom.NewArtifact{ID: newID(), TaskID: taskID, LeaseID: leaseID, Path: path, Type: bloom.ArtifactFile, Tags: []string{"out/**"},
+func file(taskID, leaseID, path, digest string) contract.NewArtifact {
+	return contract.NewArtifact{ID: newID(), TaskID: taskID, LeaseID: leaseID, Path: path, Type: bloom.ArtifactFile, Tags: []string{"out/**"},
 		MediaType: "text/plain", URL: "file:artifacts/" + newID(), Size: 3, SHA256: digest, Displaced: true, Actor: "w"}
 }
 
@@ -27,7 +30,7 @@ var fileTests = map[string]func(*harness){
 		same(h, "replayed", replayed, false)
 		stored, err := h.s.Artifact(h.ctx, a.ID)
 		h.ok(err)
-		same(h, "stored", string(bloom.MustJSON(stored)), string(bloom.MustJSON(a)))
+		same(h, "stored", string(storable.MustJSON(stored)), string(storable.MustJSON(a)))
 		if a.Path != n.Path || a.Epoch != lease.Epoch || *a.URL != n.URL || a.Type != n.Type || len(a.Tags) != 1 || a.Size != 3 || !a.Finalized {
 			h.Errorf("artifact %+v", a)
 		}
@@ -49,7 +52,7 @@ var fileTests = map[string]func(*harness){
 		all, _, err := h.s.Artifacts(h.ctx, bloom.ArtifactQuery{TaskID: task.ID})
 		h.ok(err)
 		same(h, "artifacts of the task", len(all), 2)
-		same(h, "audited", fmt.Sprint(h.actions(a.ID)), "["+bloom.ActionArtifactAdded+"]")
+		same(h, "audited", fmt.Sprint(h.actions(a.ID)), "["+audit.ActionArtifactAdded+"]")
 	},
 	"an attempt has a bounded number of files": func(h *harness) {
 		h.worker("w", 8)
@@ -59,7 +62,7 @@ var fileTests = map[string]func(*harness){
 		var refused atomic.Int64
 		for worker := range 8 {
 			wg.Go(func() {
-				for i := worker; i < bloom.MaxFiles+16; i += 8 {
+				for i := worker; i < contract.MaxFiles+16; i += 8 {
 					if _, _, err := h.s.AddArtifact(h.ctx, file(task.ID, lease.ID, fmt.Sprint("out/", i), "s")); err != nil {
 						refused.Add(1)
 					}
@@ -80,7 +83,7 @@ var fileTests = map[string]func(*harness){
 		task := h.failed("w")
 		h.due(1)
 		h.advance(2 * time.Hour)
-		old := bloom.RemoveRequest{OlderThan: time.Hour, Kept: true}
+		old := contract.RemoveRequest{OlderThan: time.Hour, Kept: true}
 		last := h.lastEvent(task.ID)
 		did, err := h.s.RemoveEvents(h.ctx, old)
 		h.ok(err)
@@ -90,7 +93,7 @@ var fileTests = map[string]func(*harness){
 		same(h, "not in transcripts", len(ids), 1)
 		n := file(task.ID, "", "transcript/1.jsonl.gz", "s")
 		n.Epoch, n.Type = 1, bloom.ArtifactTranscript
-		add := bloom.AddTranscripts{TaskID: task.ID, To: last, Artifacts: []bloom.NewArtifact{n}}
+		add := contract.AddTranscripts{TaskID: task.ID, To: last, Artifacts: []contract.NewArtifact{n}}
 		h.ok(h.s.AddTranscripts(h.ctx, add))
 		h.ok(h.s.AddTranscripts(h.ctx, add)) // a repetition, which adds nothing
 		again := add
@@ -119,7 +122,7 @@ var fileTests = map[string]func(*harness){
 		did, err = h.s.RemoveEvents(h.ctx, old)
 		h.ok(err)
 		same(h, "removed of the next run", did.Events, 0)
-		_, err = h.s.RemoveTasks(h.ctx, bloom.RemoveRequest{OlderThan: time.Hour})
+		_, err = h.s.RemoveTasks(h.ctx, contract.RemoveRequest{OlderThan: time.Hour})
 		h.ok(err)
 		h.due(0)
 	},
@@ -133,8 +136,8 @@ var fileTests = map[string]func(*harness){
 		h.complete(success(task.ID, lease.ID, "text"))
 		n := file(task.ID, "", path, "t")
 		n.Epoch, n.Type = 1, bloom.ArtifactTranscript
-		h.ok(h.s.AddTranscripts(h.ctx, bloom.AddTranscripts{TaskID: task.ID, To: h.lastEvent(task.ID), Artifacts: []bloom.NewArtifact{n}}))
-		h.ok(h.s.AddTranscripts(h.ctx, bloom.AddTranscripts{TaskID: task.ID, To: h.lastEvent(task.ID), Artifacts: []bloom.NewArtifact{n}}))
+		h.ok(h.s.AddTranscripts(h.ctx, contract.AddTranscripts{TaskID: task.ID, To: h.lastEvent(task.ID), Artifacts: []contract.NewArtifact{n}}))
+		h.ok(h.s.AddTranscripts(h.ctx, contract.AddTranscripts{TaskID: task.ID, To: h.lastEvent(task.ID), Artifacts: []contract.NewArtifact{n}}))
 		h.due(0)
 		a, err := h.s.Artifact(h.ctx, n.ID)
 		h.ok(err)

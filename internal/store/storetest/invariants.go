@@ -6,13 +6,16 @@ import (
 	"fmt"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // CheckInvariants reads a whole store through its lists and reports every violation:
 // tasks and active leases that do not match, missing or duplicate outcomes, an audit that
 // does not replay to the current state, streams with gaps, wrong counts. The store should
 // be idle.
-func CheckInvariants(ctx context.Context, s bloom.Store) error {
+func CheckInvariants(ctx context.Context, s contract.Store) error {
 	c := checker{ctx: ctx, s: s, active: map[string][]bloom.Lease{}, usage: map[string]map[int64]bloom.Usage{}, audit: map[string][]bloom.Audit{}, forgotten: map[string]bool{}}
 	c.load()
 	for i := range c.tasks {
@@ -27,7 +30,7 @@ func CheckInvariants(ctx context.Context, s bloom.Store) error {
 
 type checker struct {
 	ctx    context.Context
-	s      bloom.Store
+	s      contract.Store
 	tasks  []bloom.Task
 	leases int64
 	active map[string][]bloom.Lease         // by task
@@ -94,7 +97,7 @@ func (c *checker) load() {
 	c.cuts, c.audits = cuts(entries), int64(len(entries))
 	for _, a := range entries {
 		c.audit[a.EntityID] = append(c.audit[a.EntityID], a)
-		if a.Action == bloom.ActionContextForgotten {
+		if a.Action == audit.ActionContextForgotten {
 			c.forgotten[a.EntityID] = true
 		}
 	}
@@ -125,7 +128,7 @@ func (c *checker) task(t *bloom.Task) {
 	}
 	if t.Status == bloom.TaskQueued && t.Policy.Ordered {
 		place, err := c.s.QueuePlace(c.ctx, t.ID)
-		if c.try(err); place.Gate == bloom.GateOrdered && place.Before == "" {
+		if c.try(err); place.Gate == contract.GateOrdered && place.Before == "" {
 			c.wrong("task %s waits for an earlier task, and there is none", t.ID)
 		}
 	}
@@ -198,7 +201,7 @@ func (c *checker) counts() {
 	}
 	got, err := c.s.Stats(c.ctx)
 	c.try(err)
-	if g, w := string(bloom.MustJSON(got)), string(bloom.MustJSON(want)); g != w {
+	if g, w := string(storable.MustJSON(got)), string(storable.MustJSON(want)); g != w {
 		c.wrong("stats say %s, counted %s", g, w)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 func cancelled(parent context.Context) (context.Context, context.CancelFunc) {
@@ -19,7 +21,7 @@ var leaseTests = map[string]func(*harness){
 	"a lease binds a task to a worker": func(h *harness) {
 		h.worker("w", 1)
 		task := h.create()
-		l, w, err := h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: task.ID, Actor: "me"})
+		l, w, err := h.s.LeaseTask(h.ctx, contract.LeaseRequest{TaskID: task.ID, Actor: "me"})
 		h.ok(err)
 		same(h, "worker", w.ID, "w")
 		same(h, "active", w.ActiveLeases, 1)
@@ -31,7 +33,7 @@ var leaseTests = map[string]func(*harness){
 		if deref(got.LeaseID) != l.ID || deref(got.WorkerID) != "w" || got.Attempts != 1 {
 			h.Errorf("the task says %+v", got.TaskState)
 		}
-		_, _, err = h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: task.ID})
+		_, _, err = h.s.LeaseTask(h.ctx, contract.LeaseRequest{TaskID: task.ID})
 		h.refused(err, conflict)
 		if got, want := asError(err).Message, "Task status is 'leased', expected 'queued'"; got != want {
 			h.Errorf("says %q", got)
@@ -39,17 +41,17 @@ var leaseTests = map[string]func(*harness){
 	},
 	"no worker fits": func(h *harness) {
 		task := h.create(labelled("gpu"))
-		_, _, err := h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: task.ID})
+		_, _, err := h.s.LeaseTask(h.ctx, contract.LeaseRequest{TaskID: task.ID})
 		h.refused(err, bloom.ErrNoWorker)
-		_, _, err = h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: task.ID, WorkerID: "nobody"})
+		_, _, err = h.s.LeaseTask(h.ctx, contract.LeaseRequest{TaskID: task.ID, WorkerID: "nobody"})
 		h.refused(err, bloom.ErrWorkerNotFound)
 		h.worker("w", 1)
-		_, _, err = h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: task.ID, WorkerID: "w"})
+		_, _, err = h.s.LeaseTask(h.ctx, contract.LeaseRequest{TaskID: task.ID, WorkerID: "w"})
 		h.refused(err, bloom.ErrNoWorker)
 		h.worker("g", 1, "gpu")
 		h.lease(task.ID, "")
 		other := h.create(labelled("gpu"))
-		_, _, err = h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: other.ID, WorkerID: "g"})
+		_, _, err = h.s.LeaseTask(h.ctx, contract.LeaseRequest{TaskID: other.ID, WorkerID: "g"})
 		h.refused(err, bloom.ErrNoWorker) // full
 	},
 	"workers that are paused are not chosen, however many": func(h *harness) {
@@ -82,7 +84,7 @@ var leaseTests = map[string]func(*harness){
 			}
 		}
 		task := h.create(inContext("another"))
-		_, _, err := h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: task.ID})
+		_, _, err := h.s.LeaseTask(h.ctx, contract.LeaseRequest{TaskID: task.ID})
 		h.refused(err, bloom.ErrNoWorker)
 		h.complete(success(last.TaskID, last.ID, "done"))
 		h.advance(time.Second) // a replica learns so late what another one has written
@@ -154,7 +156,7 @@ var leaseTests = map[string]func(*harness){
 		r, err := h.s.Heartbeat(h.ctx, task.ID, "", nil)
 		h.ok(err)
 		same(h, "expiry", r.ExpiresAt, h.now()+60_000)
-		want := []string{bloom.ActionTaskCreated, bloom.ActionTaskLeased, bloom.ActionTaskStarted}
+		want := []string{audit.ActionTaskCreated, audit.ActionTaskLeased, audit.ActionTaskStarted}
 		if got := h.actions(task.ID); !slices.Equal(got, want) {
 			h.Errorf("audited %v", got)
 		}
@@ -171,7 +173,7 @@ var leaseTests = map[string]func(*harness){
 		l := h.lease(h.create().ID, "w")
 		h.advance(2 * time.Hour)
 		h.heartbeat(l)
-		h.reap(bloom.Reaped{})
+		h.reap(contract.Reaped{})
 	},
 	"the reaper requeues, ends and cancels tasks": func(h *harness) {
 		h.worker("w", 9)
@@ -181,15 +183,15 @@ var leaseTests = map[string]func(*harness){
 		}
 		_, err := h.s.Cancel(h.ctx, off.ID, "me")
 		h.ok(err)
-		h.reap(bloom.Reaped{})
+		h.reap(contract.Reaped{})
 		h.advance(60 * time.Second)
 		l := h.lease(fresh.ID, "w")
-		h.reap(bloom.Reaped{Requeued: 1, Dead: 1, Cancelled: 1})
+		h.reap(contract.Reaped{Requeued: 1, Dead: 1, Cancelled: 1})
 		same(h, "class", deref(h.status(again.ID, bloom.TaskQueued).ErrorClass), bloom.ClassWorkerLost)
 		h.status(last.ID, bloom.TaskDead)
 		h.status(off.ID, bloom.TaskCancelled)
 		h.heartbeat(l)
-		h.reap(bloom.Reaped{})
+		h.reap(contract.Reaped{})
 	},
 	"the reaper stops at its limit and continues": func(h *harness) {
 		h.worker("w", 9)
@@ -220,12 +222,12 @@ var leaseTests = map[string]func(*harness){
 		h.worker("w", 9)
 		old := h.lease(h.create().ID, "w")
 		h.advance(time.Hour)
-		young, _, err := h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: h.create().ID, TTLSec: 10})
+		young, _, err := h.s.LeaseTask(h.ctx, contract.LeaseRequest{TaskID: h.create().ID, TTLSec: 10})
 		h.ok(err)
 		n, err := h.s.ExtendLeases(h.ctx)
 		h.ok(err)
 		same(h, "extended", n, 1)
-		h.reap(bloom.Reaped{})
+		h.reap(contract.Reaped{})
 		_, leases, err := h.s.Worker(h.ctx, "w")
 		h.ok(err)
 		for _, l := range leases {
@@ -239,7 +241,7 @@ var leaseTests = map[string]func(*harness){
 		task := h.create()
 		old := h.lease(task.ID, "w")
 		h.advance(61 * time.Second)
-		h.reap(bloom.Reaped{Requeued: 1})
+		h.reap(contract.Reaped{Requeued: 1})
 		now := h.lease(task.ID, "v")
 		before, trail := h.task(task.ID), h.actions(task.ID)
 		_, err := h.s.Heartbeat(h.ctx, task.ID, old.ID, nil)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // random returns incompressible text of n characters of four bytes each: PostgreSQL
@@ -33,8 +35,8 @@ func texts(n, characters int) []string {
 
 // longTask returns a task whose fields are at the API's limits, or over characters beyond
 // them. The API enforces the limits; no store may have lower ones.
-func longTask(over int) func(*bloom.NewTask) {
-	return func(n *bloom.NewTask) {
+func longTask(over int) func(*contract.NewTask) {
+	return func(n *contract.NewTask) {
 		n.IdempotencyScope, n.Actor = random(128+over), random(128+over)
 		n.Spec = bloom.TaskSpec{
 			ContextID: random(512 + over), AgentSlug: random(256 + over), Prompt: random(1<<20 + over), ContextHints: texts(1000+over, 100),
@@ -61,7 +63,7 @@ var limitTests = map[string]func(*harness){
 		for _, p := range []int{-1000, 1000} {
 			same(h, "priority", h.create(priority(p)).Priority, p)
 		}
-		task := h.create(func(n *bloom.NewTask) { n.Spec.RunAt = math.MaxInt64 })
+		task := h.create(func(n *contract.NewTask) { n.Spec.RunAt = math.MaxInt64 })
 		same(h, "run at", h.task(task.ID).RunAt, math.MaxInt64)
 		l := h.lease(h.create().ID, "w")
 		_, err := h.s.AppendEvents(h.ctx, l.TaskID, l.ID, []bloom.WorkerEvent{{Seq: math.MaxInt64, Type: random(512), At: math.MaxInt64, Data: []byte(`1`)}})
@@ -85,7 +87,7 @@ var limitTests = map[string]func(*harness){
 		same(h, "draining", w.Draining, true)
 	},
 	"a reported worker whose name is too long is ignored": func(h *harness) {
-		n, err := h.s.SyncWorkers(h.ctx, []bloom.WorkerReport{
+		n, err := h.s.SyncWorkers(h.ctx, []contract.WorkerReport{
 			{Name: random(3000), Status: bloom.WorkerOnline}, {Name: random(128), Status: bloom.WorkerOnline},
 		})
 		h.ok(err)
@@ -94,11 +96,11 @@ var limitTests = map[string]func(*harness){
 	"ordered and delayed tasks with long labels are claimed in order": func(h *harness) {
 		labels := texts(32, 128)
 		h.worker("w", 9, labels...)
-		long := func(n *bloom.NewTask) { n.Spec.Labels = labels }
+		long := func(n *contract.NewTask) { n.Spec.Labels = labels }
 		first, second := h.create(long, ordered), h.create(long, ordered)
-		delayed := h.create(long, inContext("other"), func(n *bloom.NewTask) { n.Spec.RunAt = h.now() + 1000 })
+		delayed := h.create(long, inContext("other"), func(n *contract.NewTask) { n.Spec.RunAt = h.now() + 1000 })
 		h.finish(first.ID, "w")
-		h.advance(3 * bloom.StickyGrace)
+		h.advance(3 * contract.StickyGrace)
 		if got, want := ids(h.claim("w", 9)), []string{second.ID, delayed.ID}; !cmp.Equal(got, want) {
 			h.Errorf("claimed %v, want %v", got, want)
 		}
@@ -118,7 +120,7 @@ func (h *harness) wholeLife(over int) {
 	spec := longWorker(over, n.Spec.Labels)
 	w, _, err := h.s.RegisterWorker(h.ctx, spec, random(128+over))
 	h.ok(err)
-	claim := bloom.ClaimRequest{WorkerID: w.ID, InstanceID: spec.InstanceID, Max: 1, TTLSec: bloom.MaxLeaseTTLSec, Renew: true}
+	claim := contract.ClaimRequest{WorkerID: w.ID, InstanceID: spec.InstanceID, Max: 1, TTLSec: bloom.MaxLeaseTTLSec, Renew: true}
 	res, err := h.s.Claim(h.ctx, claim)
 	h.ok(err)
 	if len(res.Leases) != 1 || res.Leases[0].Task.ID != task.ID {
@@ -128,12 +130,12 @@ func (h *harness) wholeLife(over int) {
 		h.Errorf("the task (-stored +claimed):\n%.500s", d)
 	}
 	l := res.Leases[0].Lease
-	_, err = h.s.AppendEvents(h.ctx, task.ID, l.ID, []bloom.WorkerEvent{{Seq: 1, Type: random(512 + over), Data: bloom.MustJSON(random(10_000))}})
+	_, err = h.s.AppendEvents(h.ctx, task.ID, l.ID, []bloom.WorkerEvent{{Seq: 1, Type: random(512 + over), Data: storable.MustJSON(random(10_000))}})
 	h.ok(err)
 	r := failure(task.ID, l.ID, random(1<<20+over), true)
 	r.Completion.ErrorClass, r.Completion.ArtifactType, r.Completion.ArtifactTags = random(64+over), random(128+over), texts(64+over, 128)
 	h.complete(r)
-	h.advance(lifecycle.RetryDelay(1) + bloom.StickyGrace)
+	h.advance(lifecycle.RetryDelay(1) + contract.StickyGrace)
 	res, err = h.s.Claim(h.ctx, claim)
 	h.ok(err)
 	if len(res.Leases) != 1 {

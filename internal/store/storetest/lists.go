@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // walk lists tasks page by page, and calls between after each page.
@@ -33,8 +36,8 @@ func (h *harness) walk(q bloom.TaskQuery, between func()) (ids []string) {
 var listTests = map[string]func(*harness){
 	"long texts are truncated and marked if a page requests it": func(h *harness) {
 		long := strings.Repeat("\u00e9", 5000)
-		task := h.create(func(n *bloom.NewTask) { n.Spec.Prompt, n.Spec.ContextHints = long, []string{long, "b"} })
-		h.create(func(n *bloom.NewTask) { n.Spec.Prompt, n.Spec.ContextHints = "short", []string{"a"} })
+		task := h.create(func(n *contract.NewTask) { n.Spec.Prompt, n.Spec.ContextHints = long, []string{long, "b"} })
+		h.create(func(n *contract.NewTask) { n.Spec.Prompt, n.Spec.ContextHints = "short", []string{"a"} })
 		for _, most := range []int{1, 1023, 1024, 1025, 4001} {
 			tasks, _, err := h.s.Tasks(h.ctx, bloom.TaskQuery{Page: bloom.Page{TextBytes: most}})
 			h.ok(err)
@@ -48,16 +51,16 @@ var listTests = map[string]func(*harness){
 		for _, most := range []int{0, 2 * 10_100} {
 			tasks, _, err := h.s.Tasks(h.ctx, bloom.TaskQuery{Page: bloom.Page{TextBytes: most}})
 			h.ok(err)
-			same(h, "whole", string(bloom.MustJSON(tasks[1])), string(bloom.MustJSON(task)))
+			same(h, "whole", string(storable.MustJSON(tasks[1])), string(storable.MustJSON(task)))
 		}
 	},
 	"a page of events ends at its size limit": func(h *harness) {
 		h.worker("w", 1)
 		task := h.create()
 		lease := h.lease(task.ID, "w")
-		text := strings.Repeat("e", bloom.MaxEventPageBytes/4)
+		text := strings.Repeat("e", contract.MaxEventPageBytes/4)
 		for i := range 10 {
-			_, err := h.s.AppendEvents(h.ctx, task.ID, lease.ID, []bloom.WorkerEvent{{Seq: int64(i + 1), Type: "text", Data: bloom.MustJSON(map[string]string{"text": text})}})
+			_, err := h.s.AppendEvents(h.ctx, task.ID, lease.ID, []bloom.WorkerEvent{{Seq: int64(i + 1), Type: "text", Data: storable.MustJSON(map[string]string{"text": text})}})
 			h.ok(err)
 		}
 		seq, pages := int64(0), 0
@@ -73,7 +76,7 @@ var listTests = map[string]func(*harness){
 				same(h, "number", e.Seq, seq+1)
 				seq = e.Seq
 			}
-			if size > bloom.MaxEventPageBytes+len(text)+100 {
+			if size > contract.MaxEventPageBytes+len(text)+100 {
 				h.Errorf("a page of %d bytes", size)
 			}
 		}
@@ -122,7 +125,7 @@ var listTests = map[string]func(*harness){
 		var all []made
 		for i := range 48 {
 			m := made{context: fmt.Sprint("c", i%2), agent: fmt.Sprint("a", i%3), worker: []string{"w", "v"}[i/2%2], status: "queued"}
-			task := h.create(inContext(m.context), func(n *bloom.NewTask) { n.Spec.AgentSlug = m.agent })
+			task := h.create(inContext(m.context), func(n *contract.NewTask) { n.Spec.AgentSlug = m.agent })
 			m.id = task.ID
 			switch i / 4 % 4 {
 			case 0:
@@ -240,7 +243,7 @@ var listTests = map[string]func(*harness){
 	},
 	"tasks, artifacts and contexts by the end of their id": func(h *harness) {
 		h.worker("w", 9)
-		first, second := h.create(func(n *bloom.NewTask) { n.Spec.ContextID = "a-context-12345678" }), h.create()
+		first, second := h.create(func(n *contract.NewTask) { n.Spec.ContextID = "a-context-12345678" }), h.create()
 		c := h.finish(first.ID, "w")
 		short := func(id string) string { return id[len(id)-8:] }
 		for _, q := range []bloom.TaskQuery{{ShortID: short(second.ID)}, {ShortID: short(second.ID), Status: second.Status, ContextID: second.ContextID}} {
@@ -311,7 +314,7 @@ var listTests = map[string]func(*harness){
 		if len(artifacts) != 0 || artifacts == nil {
 			h.Errorf("artifacts: %+v", artifacts)
 		}
-		for _, q := range []bloom.AuditQuery{{Action: bloom.ActionTaskLeased}, {Action: bloom.ActionTaskLeased, EntityID: done.ID}} {
+		for _, q := range []bloom.AuditQuery{{Action: audit.ActionTaskLeased}, {Action: audit.ActionTaskLeased, EntityID: done.ID}} {
 			got, _, err := h.s.Audit(h.ctx, q)
 			h.ok(err)
 			want := 2

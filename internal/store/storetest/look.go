@@ -4,11 +4,12 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // Look reads through a store all that an import, a restored dump or an upgrade must
 // keep.
-func Look(t testing.TB, s bloom.Store) map[string]any {
+func Look(t testing.TB, s contract.Store) map[string]any {
 	t.Helper()
 	all := map[string]any{}
 	q := bloom.TaskQuery{Page: bloom.Page{Limit: bloom.MaxPageSize}}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // modelChecks is the number of random histories in an ordinary run;
@@ -85,7 +86,7 @@ type modelTask struct {
 type modelLease struct {
 	bloom.Lease
 	task *modelTask
-	done *bloom.CompleteRequest
+	done *contract.CompleteRequest
 }
 
 type modelWorker struct {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 func (m *model) lease(t *rapid.T) {
@@ -21,7 +22,7 @@ func (m *model) lease(t *rapid.T) {
 	if refused == nil && !fits {
 		refused = bloom.ErrNoWorker
 	}
-	l, w, err := m.h.s.LeaseTask(m.h.ctx, bloom.LeaseRequest{TaskID: task.id, TTLSec: modelTTL})
+	l, w, err := m.h.s.LeaseTask(m.h.ctx, contract.LeaseRequest{TaskID: task.id, TTLSec: modelTTL})
 	if !m.agree("lease", err, refused) {
 		return
 	}
@@ -47,7 +48,7 @@ func (m *model) claim(t *rapid.T) {
 		refused = bloom.ErrWorkerNotFound
 	}
 	want := min(most, m.free(name))
-	res, err := m.h.s.Claim(m.h.ctx, bloom.ClaimRequest{WorkerID: name, InstanceID: name + "-1", Max: most, TTLSec: modelTTL, Held: held, Renew: true})
+	res, err := m.h.s.Claim(m.h.ctx, contract.ClaimRequest{WorkerID: name, InstanceID: name + "-1", Max: most, TTLSec: modelTTL, Held: held, Renew: true})
 	if !m.agree("claim", err, refused) {
 		return
 	}
@@ -90,7 +91,7 @@ func (m *model) claimable(w *modelWorker) (open []*modelTask) {
 // context that it may still wait for.
 func (m *model) fair(t *rapid.T, res bloom.ClaimResult, passed []*modelTask, short bool) {
 	for _, o := range passed {
-		if max(o.queuedAt, o.state.RunAt)+bloom.StickyGrace.Milliseconds() > m.now() {
+		if max(o.queuedAt, o.state.RunAt)+contract.StickyGrace.Milliseconds() > m.now() {
 			continue
 		}
 		if m.delayedOpen(o) {

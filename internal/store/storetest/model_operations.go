@@ -8,10 +8,11 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 func (m *model) create(t *rapid.T) {
-	n := newTask(func(n *bloom.NewTask) {
+	n := newTask(func(n *contract.NewTask) {
 		n.Spec.ContextID = rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "context")
 		n.Spec.Policy.Ordered = rapid.Bool().Draw(t, "ordered")
 		n.Spec.Priority = rapid.IntRange(-1, 1).Draw(t, "priority")
@@ -116,7 +117,7 @@ func (m *model) requeue(t *rapid.T) {
 }
 
 func (m *model) reap(t *rapid.T) {
-	want := bloom.Reaped{}
+	want := contract.Reaped{}
 	for _, l := range m.leases {
 		tr := lifecycle.Expire(l.task.state, l.Lease, m.now())
 		if tr.Noop {

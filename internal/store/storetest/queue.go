@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // take claims one task and returns its ID, or "".
@@ -30,12 +31,12 @@ func ids(r bloom.ClaimResult) (ids []string) {
 }
 
 // turn checks what decides a task's place in the queue.
-func (h *harness) turn(id string, want bloom.QueuePlace) {
+func (h *harness) turn(id string, want contract.QueuePlace) {
 	h.Helper()
 	got, err := h.s.QueuePlace(h.ctx, id)
 	h.ok(err)
 	if want.Preferred != "" { // a database server's clock keeps running
-		if got.Until < want.Until-bloom.StickyGrace.Milliseconds() || got.Until > want.Until {
+		if got.Until < want.Until-contract.StickyGrace.Milliseconds() || got.Until > want.Until {
 			h.Errorf("kept until %d, want about %d", got.Until, want.Until)
 		}
 		got.Until = want.Until
@@ -50,7 +51,7 @@ var queueTests = map[string]func(*harness){
 		h.worker("w", 1)
 		since := h.now()
 		by := func(actor string, labels ...string) bloom.Task {
-			return h.create(func(n *bloom.NewTask) { n.Actor, n.Spec.Labels = actor, labels })
+			return h.create(func(n *contract.NewTask) { n.Actor, n.Spec.Labels = actor, labels })
 		}
 		queued := func(actor string, most, want int64) {
 			h.Helper()
@@ -68,7 +69,7 @@ var queueTests = map[string]func(*harness){
 		queued("nobody", 10, 0)
 		h.advance(time.Minute)
 		by("bob", "gpu")
-		h.create(func(n *bloom.NewTask) { n.Spec.RunAt = h.now() + 60_000 }) // not in the open queue
+		h.create(func(n *contract.NewTask) { n.Spec.RunAt = h.now() + 60_000 }) // not in the open queue
 		got, err := h.s.QueueDepths(h.ctx, 100, 100)
 		h.ok(err)
 		for i, d := range got { // a database server's clock keeps running
@@ -77,7 +78,7 @@ var queueTests = map[string]func(*harness){
 			}
 			got[i].Since = since
 		}
-		want := []bloom.QueueDepth{{Labels: []string{}, Tasks: 2, Since: since}, {Labels: []string{"gpu"}, Tasks: 3, Since: since}}
+		want := []contract.QueueDepth{{Labels: []string{}, Tasks: 2, Since: since}, {Labels: []string{"gpu"}, Tasks: 3, Since: since}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			h.Errorf("depths (-want +got):\n%s", diff)
 		}
@@ -100,7 +101,7 @@ var queueTests = map[string]func(*harness){
 			n.Full, n.IdempotencyScope, n.Spec.IdempotencyKey = true, "scope", key
 			return h.s.CreateTask(h.ctx, n)
 		}
-		first := h.create(func(n *bloom.NewTask) { n.IdempotencyScope, n.Spec.IdempotencyKey = "scope", "k" })
+		first := h.create(func(n *contract.NewTask) { n.IdempotencyScope, n.Spec.IdempotencyKey = "scope", "k" })
 		again, replayed, err := full("k")
 		h.ok(err)
 		if !replayed || again.ID != first.ID {
@@ -141,7 +142,7 @@ var queueTests = map[string]func(*harness){
 		h.finish(h.create().ID, "home")
 		task := h.create()
 		same(h, "the other, at once", h.take("other"), "")
-		h.advance(bloom.StickyGrace)
+		h.advance(contract.StickyGrace)
 		same(h, "the other, later", h.take("other"), task.ID)
 	},
 	"a context's next task goes to its worker immediately": func(h *harness) {
@@ -155,7 +156,7 @@ var queueTests = map[string]func(*harness){
 		h.worker("home", 9)
 		h.worker("other", 9, "gpu")
 		h.finish(h.create().ID, "home")
-		task := h.create(func(n *bloom.NewTask) { n.Spec.Labels = []string{"gpu"} })
+		task := h.create(func(n *contract.NewTask) { n.Spec.Labels = []string{"gpu"} })
 		same(h, "the other, at once", h.take("other"), task.ID)
 	},
 	"a context moves when its worker is full": moves(func(h *harness) {

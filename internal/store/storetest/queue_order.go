@@ -6,15 +6,16 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 var orderTests = map[string]func(*harness){
 	"a task waits for its run_at": func(h *harness) {
 		h.worker("w", 1)
 		at := h.now() + 10_000
-		task := h.create(func(n *bloom.NewTask) { n.Spec.RunAt = at })
+		task := h.create(func(n *contract.NewTask) { n.Spec.RunAt = at })
 		same(h, "early", h.take("w"), "")
-		_, _, err := h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: task.ID})
+		_, _, err := h.s.LeaseTask(h.ctx, contract.LeaseRequest{TaskID: task.ID})
 		h.refused(err, conflict)
 		h.advance(10 * time.Second)
 		same(h, "due", h.take("w"), task.ID)
@@ -22,7 +23,7 @@ var orderTests = map[string]func(*harness){
 	"a delayed task that is due can be leased by name": func(h *harness) {
 		h.worker("w", 1)
 		at := h.now() + 10_000
-		task := h.create(func(n *bloom.NewTask) { n.Spec.RunAt = at })
+		task := h.create(func(n *contract.NewTask) { n.Spec.RunAt = at })
 		h.advance(10 * time.Second)
 		h.lease(task.ID, "")
 	},
@@ -33,7 +34,7 @@ var orderTests = map[string]func(*harness){
 		if got, want := ids(h.claim("w", 9)), []string{first.ID, free.ID, elsewhere.ID}; !slices.Equal(got, want) {
 			h.Fatalf("claimed %v, want %v", got, want)
 		}
-		_, _, err := h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: second.ID})
+		_, _, err := h.s.LeaseTask(h.ctx, contract.LeaseRequest{TaskID: second.ID})
 		h.refused(err, conflict)
 		h.complete(success(first.ID, "", "x"))
 		_, err = h.s.Cancel(h.ctx, second.ID, "me")
@@ -44,18 +45,18 @@ var orderTests = map[string]func(*harness){
 		h.worker("w", 9)
 		first, second, third := h.create(ordered), h.create(ordered), h.create(ordered)
 		free := h.create()
-		h.turn(first.ID, bloom.QueuePlace{Gate: bloom.GateOpen})
-		h.turn(second.ID, bloom.QueuePlace{Gate: bloom.GateOrdered, Before: first.ID})
-		h.turn(third.ID, bloom.QueuePlace{Gate: bloom.GateOrdered, Before: first.ID})
-		h.turn(free.ID, bloom.QueuePlace{Gate: bloom.GateOpen})
+		h.turn(first.ID, contract.QueuePlace{Gate: contract.GateOpen})
+		h.turn(second.ID, contract.QueuePlace{Gate: contract.GateOrdered, Before: first.ID})
+		h.turn(third.ID, contract.QueuePlace{Gate: contract.GateOrdered, Before: first.ID})
+		h.turn(free.ID, contract.QueuePlace{Gate: contract.GateOpen})
 		at := h.now() + 10_000
-		h.turn(h.create(func(n *bloom.NewTask) { n.Spec.RunAt = at }).ID, bloom.QueuePlace{Gate: bloom.GateDelayed})
+		h.turn(h.create(func(n *contract.NewTask) { n.Spec.RunAt = at }).ID, contract.QueuePlace{Gate: contract.GateDelayed})
 		h.lease(first.ID, "w")
-		h.turn(second.ID, bloom.QueuePlace{Gate: bloom.GateOrdered, Before: first.ID})
-		h.turn(first.ID, bloom.QueuePlace{})
+		h.turn(second.ID, contract.QueuePlace{Gate: contract.GateOrdered, Before: first.ID})
+		h.turn(first.ID, contract.QueuePlace{})
 		h.complete(success(first.ID, "", "x"))
-		h.turn(third.ID, bloom.QueuePlace{Gate: bloom.GateOrdered, Before: second.ID})
-		h.turn(h.create().ID, bloom.QueuePlace{Gate: bloom.GateOpen, Preferred: "w", Until: h.now() + bloom.StickyGrace.Milliseconds()})
+		h.turn(third.ID, contract.QueuePlace{Gate: contract.GateOrdered, Before: second.ID})
+		h.turn(h.create().ID, contract.QueuePlace{Gate: contract.GateOpen, Preferred: "w", Until: h.now() + contract.StickyGrace.Milliseconds()})
 		_, err := h.s.QueuePlace(h.ctx, newID())
 		h.refused(err, bloom.ErrTaskNotFound)
 	},
@@ -86,7 +87,7 @@ var orderTests = map[string]func(*harness){
 		h.worker("w", 9)
 		at := h.now() + 10_000
 		first := h.create(ordered)
-		second := h.create(ordered, func(n *bloom.NewTask) { n.Spec.RunAt = at })
+		second := h.create(ordered, func(n *contract.NewTask) { n.Spec.RunAt = at })
 		h.finish(first.ID, "w")
 		same(h, "early", h.take("w"), "")
 		h.advance(10 * time.Second)

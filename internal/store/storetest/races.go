@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // together runs fn in n goroutines that start at the same time.
@@ -41,7 +42,7 @@ var raceTests = map[string]func(*harness){
 		won := make(chan string, racers)
 		together(racers, func(i int) {
 			name := fmt.Sprint("w", i)
-			r, err := h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: name, InstanceID: name + "-1", Max: 1, TTLSec: 60})
+			r, err := h.s.Claim(h.ctx, contract.ClaimRequest{WorkerID: name, InstanceID: name + "-1", Max: 1, TTLSec: 60})
 			if err != nil {
 				h.Error(err)
 			}
@@ -58,7 +59,7 @@ var raceTests = map[string]func(*harness){
 		task := h.create()
 		var won sync.Map
 		together(racers, func(i int) {
-			_, _, err := h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: task.ID})
+			_, _, err := h.s.LeaseTask(h.ctx, contract.LeaseRequest{TaskID: task.ID})
 			if err == nil {
 				won.Store(i, true)
 			} else if e := asError(err); e == nil || e.Code != bloom.CodeConflict {
@@ -76,7 +77,7 @@ var raceTests = map[string]func(*harness){
 		}
 		var won sync.Map
 		together(racers, func(i int) {
-			if _, _, err := h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: tasks[i].ID}); err == nil {
+			if _, _, err := h.s.LeaseTask(h.ctx, contract.LeaseRequest{TaskID: tasks[i].ID}); err == nil {
 				won.Store(i, true)
 			}
 		})
@@ -85,7 +86,7 @@ var raceTests = map[string]func(*harness){
 	"fifty creates with one idempotency key make one task": func(h *harness) {
 		var made sync.Map
 		together(racers, func(int) {
-			task, _, err := h.s.CreateTask(h.ctx, newTask(func(n *bloom.NewTask) { n.Spec.IdempotencyKey, n.IdempotencyScope = "k", "s" }))
+			task, _, err := h.s.CreateTask(h.ctx, newTask(func(n *contract.NewTask) { n.Spec.IdempotencyKey, n.IdempotencyScope = "k", "s" }))
 			if err != nil {
 				h.Error(err)
 			}
@@ -113,7 +114,7 @@ var raceTests = map[string]func(*harness){
 				if i < len(ended) {
 					_, err = h.s.Complete(h.ctx, success(held[ended[i]], ended[i], "done"))
 				} else {
-					answers[i-len(ended)], err = h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: slots, TTLSec: 60, Held: named, Renew: true})
+					answers[i-len(ended)], err = h.s.Claim(h.ctx, contract.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: slots, TTLSec: 60, Held: named, Renew: true})
 				}
 				if err != nil {
 					h.Error(err)
@@ -151,7 +152,7 @@ var raceTests = map[string]func(*harness){
 		same(h, "outcomes", size(&outcomes), 1)
 	},
 	"callers that stop waiting affect no other caller": func(h *harness) {
-		tasks := make([]bloom.NewTask, racers)
+		tasks := make([]contract.NewTask, racers)
 		for i := range tasks {
 			tasks[i] = newTask()
 		}
@@ -186,7 +187,7 @@ var raceTests = map[string]func(*harness){
 			name := fmt.Sprint("w", i/2)
 			for n := range each {
 				if i%2 == 0 {
-					task, _, err := h.s.CreateTask(h.ctx, newTask(inContext(fmt.Sprint("c", n%5)), func(t *bloom.NewTask) { t.Spec.Policy.Ordered = n%3 == 0 }))
+					task, _, err := h.s.CreateTask(h.ctx, newTask(inContext(fmt.Sprint("c", n%5)), func(t *contract.NewTask) { t.Spec.Policy.Ordered = n%3 == 0 }))
 					if err != nil {
 						h.Error(err)
 					}
@@ -198,7 +199,7 @@ var raceTests = map[string]func(*harness){
 					}
 					continue
 				}
-				r, err := h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: name, InstanceID: name + "-1", Max: 2, TTLSec: 60})
+				r, err := h.s.Claim(h.ctx, contract.ClaimRequest{WorkerID: name, InstanceID: name + "-1", Max: 2, TTLSec: 60})
 				if err != nil {
 					h.Error(err)
 				}

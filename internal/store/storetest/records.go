@@ -7,6 +7,9 @@ import (
 	"sync/atomic"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 var recordTests = map[string]func(*harness){
@@ -14,7 +17,7 @@ var recordTests = map[string]func(*harness){
 		got, err := h.s.Settings(h.ctx)
 		h.ok(err)
 		same(h, "settings at first", len(got), 0)
-		entry := bloom.Audit{Action: bloom.ActionConfigUpdated, EntityType: bloom.EntityConfig, EntityID: "membridge", Actor: "me", Detail: "d"}
+		entry := bloom.Audit{Action: audit.ActionConfigUpdated, EntityType: audit.EntityConfig, EntityID: "membridge", Actor: "me", Detail: "d"}
 		h.ok(h.s.PutSettings(h.ctx, map[string]string{"a": "1", "b": "2"}, entry))
 		h.ok(h.s.PutSettings(h.ctx, map[string]string{"b": "3"}, entry))
 		got, err = h.s.Settings(h.ctx)
@@ -32,11 +35,11 @@ var recordTests = map[string]func(*harness){
 	},
 	"an audit entry without a change is appended": func(h *harness) {
 		h.ok(h.s.AppendAudit(h.ctx, bloom.Audit{
-			Action: bloom.ActionLogin, EntityType: "user", EntityID: "ann", Actor: "ann", Detail: "Signed in", Data: []byte(`{"from":"here"}`),
+			Action: audit.ActionLogin, EntityType: "user", EntityID: "ann", Actor: "ann", Detail: "Signed in", Data: []byte(`{"from":"here"}`),
 		}))
-		got, _, err := h.s.Audit(h.ctx, bloom.AuditQuery{Action: bloom.ActionLogin})
+		got, _, err := h.s.Audit(h.ctx, bloom.AuditQuery{Action: audit.ActionLogin})
 		h.ok(err)
-		if len(got) != 1 || got[0].ID == "" || got[0].Seq == 0 || got[0].Timestamp != h.now() || string(bloom.MustJSON(got[0].Data)) != `{"from":"here"}` {
+		if len(got) != 1 || got[0].ID == "" || got[0].Seq == 0 || got[0].Timestamp != h.now() || string(storable.MustJSON(got[0].Data)) != `{"from":"here"}` {
 			h.Errorf("audit: %+v", got)
 		}
 	},
@@ -94,6 +97,6 @@ var recordTests = map[string]func(*harness){
 		if st.Tasks.Total != 0 || st.Tasks.ByStatus == nil || st.Leases.Total != 0 || st.Workers.Total != 0 {
 			h.Errorf("stats %+v", st)
 		}
-		h.reap(bloom.Reaped{})
+		h.reap(contract.Reaped{})
 	},
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 const (
@@ -13,9 +15,9 @@ const (
 )
 
 // remove repeats one kind of removal until nothing is left.
-func (h *harness) remove(batch func(bloom.RemoveRequest) (bloom.Removed, error), limit int) (all bloom.Removed) {
+func (h *harness) remove(batch func(contract.RemoveRequest) (contract.Removed, error), limit int) (all contract.Removed) {
 	h.Helper()
-	r := bloom.RemoveRequest{OlderThan: kept, Limit: limit}
+	r := contract.RemoveRequest{OlderThan: kept, Limit: limit}
 	for range 1000 {
 		did, err := batch(r)
 		h.ok(err)
@@ -32,24 +34,24 @@ func (h *harness) remove(batch func(bloom.RemoveRequest) (bloom.Removed, error),
 	return all
 }
 
-func (h *harness) removeTasks() bloom.Removed {
+func (h *harness) removeTasks() contract.Removed {
 	h.Helper()
-	return h.remove(func(r bloom.RemoveRequest) (bloom.Removed, error) { return h.s.RemoveTasks(h.ctx, r) }, 0)
+	return h.remove(func(r contract.RemoveRequest) (contract.Removed, error) { return h.s.RemoveTasks(h.ctx, r) }, 0)
 }
 
-func (h *harness) removeEvents() bloom.Removed {
+func (h *harness) removeEvents() contract.Removed {
 	h.Helper()
-	return h.remove(func(r bloom.RemoveRequest) (bloom.Removed, error) { return h.s.RemoveEvents(h.ctx, r) }, 0)
+	return h.remove(func(r contract.RemoveRequest) (contract.Removed, error) { return h.s.RemoveEvents(h.ctx, r) }, 0)
 }
 
-func (h *harness) removeAudit() bloom.Removed {
+func (h *harness) removeAudit() contract.Removed {
 	h.Helper()
 	h.ok(awaitChained(h.ctx, h.s)) // an entry is removed once it is chained
-	return h.remove(func(r bloom.RemoveRequest) (bloom.Removed, error) { return h.s.RemoveAudit(h.ctx, r) }, 0)
+	return h.remove(func(r contract.RemoveRequest) (contract.Removed, error) { return h.s.RemoveAudit(h.ctx, r) }, 0)
 }
 
 // removed compares counts.
-func (h *harness) removed(got, want bloom.Removed) {
+func (h *harness) removed(got, want contract.Removed) {
 	h.Helper()
 	got.Next, got.More, got.UpTo = 0, false, 0
 	same(h, "removed", got, want)
@@ -70,7 +72,7 @@ func (h *harness) gone(id string) {
 }
 
 // failed returns a task that ended with an error.
-func (h *harness) failed(worker string, change ...func(*bloom.NewTask)) bloom.Task {
+func (h *harness) failed(worker string, change ...func(*contract.NewTask)) bloom.Task {
 	h.Helper()
 	task := h.create(change...)
 	h.complete(failure(task.ID, h.lease(task.ID, worker).ID, "no", false))
@@ -80,7 +82,7 @@ func (h *harness) failed(worker string, change ...func(*bloom.NewTask)) bloom.Ta
 var retentionTests = map[string]func(*harness){
 	"an ended task is removed with everything that belongs to it": func(h *harness) {
 		h.worker("w", 4)
-		n := newTask(func(n *bloom.NewTask) { n.Spec.IdempotencyKey, n.IdempotencyScope = "key", "scope" })
+		n := newTask(func(n *contract.NewTask) { n.Spec.IdempotencyKey, n.IdempotencyScope = "key", "scope" })
 		task, _, err := h.s.CreateTask(h.ctx, n)
 		h.ok(err)
 		l := h.lease(task.ID, "w")
@@ -102,9 +104,9 @@ var retentionTests = map[string]func(*harness){
 		events := h.eventTypes(task.ID)
 
 		h.advance(kept)
-		h.removed(h.removeTasks(), bloom.Removed{})
+		h.removed(h.removeTasks(), contract.Removed{})
 		h.advance(time.Millisecond)
-		h.removed(h.removeTasks(), bloom.Removed{
+		h.removed(h.removeTasks(), contract.Removed{
 			Tasks: 2, Leases: 4, Results: 3, Artifacts: 3, Contents: 1, Events: int64(len(events)) + 3,
 		})
 		h.gone(task.ID)
@@ -120,7 +122,7 @@ var retentionTests = map[string]func(*harness){
 		h.refused(err, bloom.ErrTaskNotFound)
 		_, err = h.s.Requeue(h.ctx, task.ID, "me")
 		h.refused(err, bloom.ErrTaskNotFound)
-		h.removed(h.removeTasks(), bloom.Removed{})
+		h.removed(h.removeTasks(), contract.Removed{})
 
 		contents, err := h.s.RemovedContent(h.ctx, 0, 10)
 		h.ok(err)
@@ -132,13 +134,13 @@ var retentionTests = map[string]func(*harness){
 		h.ok(err)
 		same(h, "contents that were forgotten", len(contents), 0)
 
-		if actions := h.actions(task.ID); len(actions) == 0 || actions[0] != bloom.ActionTaskCreated || actions[len(actions)-1] != bloom.ActionTaskCompleted {
+		if actions := h.actions(task.ID); len(actions) == 0 || actions[0] != audit.ActionTaskCreated || actions[len(actions)-1] != audit.ActionTaskCompleted {
 			h.Errorf("the audit of the removed task is %v", actions)
 		}
-		entries, _, err := h.s.Audit(h.ctx, bloom.AuditQuery{Action: bloom.ActionTasksRemoved})
+		entries, _, err := h.s.Audit(h.ctx, bloom.AuditQuery{Action: audit.ActionTasksRemoved})
 		h.ok(err)
-		var cut bloom.AuditCut
-		if len(entries) != 1 || json.Unmarshal(entries[0].Data, &cut) != nil || cut.Tasks != 2 || cut.Before != h.now()-kept.Milliseconds() || entries[0].Actor != bloom.ActorRetention {
+		var cut contract.AuditCut
+		if len(entries) != 1 || json.Unmarshal(entries[0].Data, &cut) != nil || cut.Tasks != 2 || cut.Before != h.now()-kept.Milliseconds() || entries[0].Actor != audit.ActorRetention {
 			h.Errorf("the removal is audited as %+v", entries)
 		}
 		again, replayed, err := h.s.CreateTask(h.ctx, n)
@@ -149,7 +151,7 @@ var retentionTests = map[string]func(*harness){
 	"unfinished tasks stay regardless of age": func(h *harness) {
 		h.worker("w", 8)
 		live := map[string]bloom.TaskStatus{h.create().ID: bloom.TaskQueued}
-		live[h.create(func(n *bloom.NewTask) { n.Spec.RunAt = h.now() + 2*long.Milliseconds() }).ID] = bloom.TaskQueued
+		live[h.create(func(n *contract.NewTask) { n.Spec.RunAt = h.now() + 2*long.Milliseconds() }).ID] = bloom.TaskQueued
 		live[h.lease(h.create().ID, "w").TaskID] = bloom.TaskLeased
 		running := h.lease(h.create().ID, "w")
 		h.heartbeat(running)
@@ -170,8 +172,8 @@ var retentionTests = map[string]func(*harness){
 		}
 
 		h.advance(long)
-		h.removed(h.removeTasks(), bloom.Removed{})
-		h.removed(h.removeEvents(), bloom.Removed{})
+		h.removed(h.removeTasks(), contract.Removed{})
+		h.removed(h.removeEvents(), contract.Removed{})
 		h.removeAudit() // the worker's registration
 		for id, status := range live {
 			h.status(id, status)
@@ -191,7 +193,7 @@ var retentionTests = map[string]func(*harness){
 		ended = append(ended, task.ID)
 		dead := h.lease(h.create(attempts(1)).ID, "w")
 		h.advance(2 * time.Minute)
-		h.reap(bloom.Reaped{Dead: 1})
+		h.reap(contract.Reaped{Dead: 1})
 		ended = append(ended, dead.TaskID, h.finish(h.create().ID, "w").Task.ID)
 		h.advance(long)
 		same(h, "tasks removed", h.removeTasks().Tasks, 4)
@@ -205,7 +207,7 @@ var retentionTests = map[string]func(*harness){
 		first, last := h.create(inContext("c")), h.create(inContext("c"))
 		h.finish(first.ID, "other")
 		h.finish(last.ID, "knows")
-		waiting := h.create(inContext("c"), func(n *bloom.NewTask) { n.Spec.RunAt = h.now() + long.Milliseconds() })
+		waiting := h.create(inContext("c"), func(n *contract.NewTask) { n.Spec.RunAt = h.now() + long.Milliseconds() })
 		elsewhere := h.create(inContext("d"))
 		h.finish(elsewhere.ID, "knows")
 

@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
-func (h *harness) removeContexts(limit int) bloom.Removed {
+func (h *harness) removeContexts(limit int) contract.Removed {
 	h.Helper()
-	return h.remove(func(r bloom.RemoveRequest) (bloom.Removed, error) { return h.s.RemoveContexts(h.ctx, r) }, limit)
+	return h.remove(func(r contract.RemoveRequest) (contract.Removed, error) { return h.s.RemoveContexts(h.ctx, r) }, limit)
 }
 
 // spoken returns a context's task that ended with a transcript at a URL.
@@ -39,9 +41,9 @@ var contextRetentionTests = map[string]func(*harness){
 		h.worker("w", 4)
 		task := h.spoken("gone", "file:a")
 		h.advance(kept)
-		h.removed(h.removeContexts(0), bloom.Removed{})
+		h.removed(h.removeContexts(0), contract.Removed{})
 		h.advance(time.Millisecond)
-		h.removed(h.removeContexts(0), bloom.Removed{Contexts: 1, Contents: 1})
+		h.removed(h.removeContexts(0), contract.Removed{Contexts: 1, Contents: 1})
 		_, err := h.s.Context(h.ctx, "gone")
 		h.refused(err, bloom.ErrContextNotFound)
 		if got, err := h.s.Transcript(h.ctx, "gone"); got != nil || err != nil {
@@ -50,13 +52,13 @@ var contextRetentionTests = map[string]func(*harness){
 		ids, _ := h.forgotten(0)
 		same(h, "the forgotten contexts", fmt.Sprint(ids), "[gone]")
 		same(h, "to delete", h.toDelete(), "[file:a]")
-		entries, _, err := h.s.Audit(h.ctx, bloom.AuditQuery{Action: bloom.ActionContextForgotten})
+		entries, _, err := h.s.Audit(h.ctx, bloom.AuditQuery{Action: audit.ActionContextForgotten})
 		h.ok(err)
-		if len(entries) != 1 || entries[0].EntityID != "gone" || entries[0].Actor != bloom.ActorRetention {
+		if len(entries) != 1 || entries[0].EntityID != "gone" || entries[0].Actor != audit.ActorRetention {
 			h.Errorf("it is audited as %+v", entries)
 		}
 		h.status(task.ID, bloom.TaskCompleted)
-		h.removed(h.removeContexts(0), bloom.Removed{})
+		h.removed(h.removeContexts(0), contract.Removed{})
 		h.spoken("gone", "file:b")
 		same(h, "it starts again", h.context("gone").Tasks, int64(1))
 	},
@@ -67,12 +69,12 @@ var contextRetentionTests = map[string]func(*harness){
 		h.advance(long)
 		h.worker("w", 4)
 		h.finish(late.ID, "w")
-		h.removed(h.removeContexts(0), bloom.Removed{})
+		h.removed(h.removeContexts(0), contract.Removed{})
 		_, err := h.s.Cancel(h.ctx, waits.ID, "me")
 		h.ok(err)
-		h.removed(h.removeContexts(0), bloom.Removed{})
+		h.removed(h.removeContexts(0), contract.Removed{})
 		h.advance(kept + time.Millisecond)
-		h.removed(h.removeContexts(0), bloom.Removed{Contexts: 2})
+		h.removed(h.removeContexts(0), contract.Removed{Contexts: 2})
 	},
 	"contexts are deleted in batches": func(h *harness) {
 		h.worker("w", 4)
@@ -83,7 +85,7 @@ var contextRetentionTests = map[string]func(*harness){
 			h.spoken(fmt.Sprint("gone ", i), fmt.Sprint("file:", i))
 		}
 		h.advance(long)
-		r := bloom.RemoveRequest{OlderThan: kept, Limit: 10}
+		r := contract.RemoveRequest{OlderThan: kept, Limit: 10}
 		var sizes []int64
 		for more := true; more; {
 			did, err := h.s.RemoveContexts(h.ctx, r)
@@ -104,7 +106,7 @@ var contextRetentionTests = map[string]func(*harness){
 			h.ok(h.s.ForgetContext(h.ctx, id, "me"))
 			h.advance(time.Minute)
 		}
-		notes := func(r bloom.RemoveRequest) (bloom.Removed, error) { return h.s.RemoveForgotten(h.ctx, r) }
+		notes := func(r contract.RemoveRequest) (contract.Removed, error) { return h.s.RemoveForgotten(h.ctx, r) }
 		h.advance(kept - 3*time.Minute)
 		h.remove(notes, 2)
 		ids, last := h.forgotten(0)
@@ -134,7 +136,7 @@ var contextRetentionTests = map[string]func(*harness){
 		together(6, func(who int) {
 			for i := range contexts {
 				if who < 3 {
-					if _, err := h.s.RemoveContexts(h.ctx, bloom.RemoveRequest{OlderThan: kept, Limit: 4}); err != nil {
+					if _, err := h.s.RemoveContexts(h.ctx, contract.RemoveRequest{OlderThan: kept, Limit: 4}); err != nil {
 						h.Error(err)
 					}
 					continue

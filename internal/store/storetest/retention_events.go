@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 var eventRetentionTests = map[string]func(*harness){
@@ -18,10 +20,10 @@ var eventRetentionTests = map[string]func(*harness){
 		h.complete(failure(task.ID, l.ID, "no", false))
 		had := int64(len(h.eventTypes(task.ID)))
 		h.advance(kept)
-		h.removed(h.removeEvents(), bloom.Removed{})
+		h.removed(h.removeEvents(), contract.Removed{})
 		h.advance(time.Millisecond)
-		h.removed(h.removeEvents(), bloom.Removed{Events: had})
-		h.removed(h.removeEvents(), bloom.Removed{})
+		h.removed(h.removeEvents(), contract.Removed{Events: had})
+		h.removed(h.removeEvents(), contract.Removed{})
 		same(h, "events left", len(h.eventTypes(task.ID)), 0)
 		results, err := h.s.Results(h.ctx, task.ID)
 		h.ok(err)
@@ -58,15 +60,15 @@ var eventRetentionTests = map[string]func(*harness){
 		}
 		ids := []string{fill(), fill()}
 		h.advance(long)
-		first, err := h.s.RemoveEvents(h.ctx, bloom.RemoveRequest{OlderThan: kept})
+		first, err := h.s.RemoveEvents(h.ctx, contract.RemoveRequest{OlderThan: kept})
 		h.ok(err)
-		if first.Events == 0 || first.Events > bloom.MaxRemoveEvents || !first.More {
+		if first.Events == 0 || first.Events > contract.MaxRemoveEvents || !first.More {
 			h.Fatalf("the first batch is %+v", first)
 		}
 		h.ok(CheckInvariants(h.ctx, h.s))
-		tasks, err := h.s.RemoveTasks(h.ctx, bloom.RemoveRequest{OlderThan: kept})
+		tasks, err := h.s.RemoveTasks(h.ctx, contract.RemoveRequest{OlderThan: kept})
 		h.ok(err)
-		if tasks.Events == 0 || tasks.Events > bloom.MaxRemoveEvents || tasks.Tasks != 0 {
+		if tasks.Events == 0 || tasks.Events > contract.MaxRemoveEvents || tasks.Tasks != 0 {
 			h.Fatalf("a batch of tasks is %+v", tasks)
 		}
 		all := h.removeTasks()
@@ -83,11 +85,11 @@ var eventRetentionTests = map[string]func(*harness){
 		h.failed("w")
 		h.advance(time.Millisecond)
 		// The worker's registration, and created, leased, completed.
-		h.removed(h.removeAudit(), bloom.Removed{Audit: 4})
+		h.removed(h.removeAudit(), contract.Removed{Audit: 4})
 		same(h, "entries of the old task", len(h.actions(ended.ID)), 0)
 		same(h, "entries of the live task", len(h.actions(live.ID)), 1)
 		h.status(ended.ID, bloom.TaskCompleted)
-		removals, _, err := h.s.Audit(h.ctx, bloom.AuditQuery{Action: bloom.ActionAuditRemoved})
+		removals, _, err := h.s.Audit(h.ctx, bloom.AuditQuery{Action: audit.ActionAuditRemoved})
 		h.ok(err)
 		same(h, "audit entries of the removal", len(removals), 1)
 		highest := removals[0].Seq
@@ -113,7 +115,7 @@ var eventRetentionTests = map[string]func(*harness){
 			h.failed("w", inContext(fmt.Sprint(i)))
 		}
 		h.advance(long)
-		r := bloom.RemoveRequest{OlderThan: kept, Limit: 10}
+		r := contract.RemoveRequest{OlderThan: kept, Limit: 10}
 		var sizes []int64
 		for more := true; more; {
 			did, err := h.s.RemoveTasks(h.ctx, r)
@@ -124,7 +126,7 @@ var eventRetentionTests = map[string]func(*harness){
 		if !slices.Equal(sizes, []int64{10, 10, 5}) {
 			h.Errorf("batches of %v", sizes)
 		}
-		entries, _, err := h.s.Audit(h.ctx, bloom.AuditQuery{Action: bloom.ActionTasksRemoved})
+		entries, _, err := h.s.Audit(h.ctx, bloom.AuditQuery{Action: audit.ActionTasksRemoved})
 		h.ok(err)
 		same(h, "entries in the audit", len(entries), 3)
 		tasks, _, err := h.s.Tasks(h.ctx, bloom.TaskQuery{})
@@ -144,7 +146,7 @@ var eventRetentionTests = map[string]func(*harness){
 		h.advance(long)
 		slices.Reverse(want)
 		got := h.walk(bloom.TaskQuery{Page: bloom.Page{Limit: 3}}, func() {
-			_, err := h.s.RemoveTasks(h.ctx, bloom.RemoveRequest{OlderThan: kept, Limit: 2})
+			_, err := h.s.RemoveTasks(h.ctx, contract.RemoveRequest{OlderThan: kept, Limit: 2})
 			h.ok(err)
 		})
 		listed := slices.DeleteFunc(slices.Clone(got), func(id string) bool { return !slices.Contains(want, id) })

@@ -9,7 +9,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // dangling reports rows of tasks that do not exist.
@@ -43,8 +45,8 @@ func (c *checker) dangling() {
 func cuts(entries []bloom.Audit) map[string]int64 {
 	latest := map[string]int64{}
 	for _, a := range entries {
-		var cut bloom.AuditCut
-		if a.EntityType == bloom.EntityRetention && json.Unmarshal(a.Data, &cut) == nil {
+		var cut contract.AuditCut
+		if a.EntityType == audit.EntityRetention && json.Unmarshal(a.Data, &cut) == nil {
 			latest[a.Action] = max(latest[a.Action], cut.Before)
 		}
 	}
@@ -67,8 +69,8 @@ func (m *model) old(t *rapid.T) {
 		m.leases = slices.DeleteFunc(m.leases, func(l *modelLease) bool { return l.task == task })
 		m.gone = append(m.gone, task.id)
 	}
-	got := bloom.Removed{}
-	r := bloom.RemoveRequest{OlderThan: modelKept, Limit: rapid.IntRange(1, 4).Draw(t, "batch")}
+	got := contract.Removed{}
+	r := contract.RemoveRequest{OlderThan: modelKept, Limit: rapid.IntRange(1, 4).Draw(t, "batch")}
 	for more := true; more; {
 		did, err := m.h.s.RemoveTasks(m.h.ctx, r)
 		if err != nil {
@@ -89,13 +91,13 @@ func (m *model) old(t *rapid.T) {
 
 // oldEvents and oldAudit change nothing that the model knows.
 func (m *model) oldEvents(t *rapid.T) {
-	if _, err := m.h.s.RemoveEvents(m.h.ctx, bloom.RemoveRequest{OlderThan: modelKept}); err != nil {
+	if _, err := m.h.s.RemoveEvents(m.h.ctx, contract.RemoveRequest{OlderThan: modelKept}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (m *model) oldAudit(t *rapid.T) {
-	if _, err := m.h.s.RemoveAudit(m.h.ctx, bloom.RemoveRequest{OlderThan: modelKept}); err != nil {
+	if _, err := m.h.s.RemoveAudit(m.h.ctx, contract.RemoveRequest{OlderThan: modelKept}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 var retentionRaceTests = map[string]func(*harness){
@@ -28,7 +29,7 @@ var retentionRaceTests = map[string]func(*harness){
 						h.Error(err)
 					}
 				case i >= 4 && n%5 == 0:
-					if _, err := h.s.RemoveTasks(h.ctx, bloom.RemoveRequest{OlderThan: kept, Limit: 3}); err != nil {
+					if _, err := h.s.RemoveTasks(h.ctx, contract.RemoveRequest{OlderThan: kept, Limit: 3}); err != nil {
 						h.Error(err)
 					}
 				}
@@ -57,12 +58,12 @@ var retentionRaceTests = map[string]func(*harness){
 		together(clients+2, func(i int) {
 			for n := range each {
 				if i >= clients {
-					_, err := h.s.RemoveTasks(h.ctx, bloom.RemoveRequest{OlderThan: kept, Limit: 5})
+					_, err := h.s.RemoveTasks(h.ctx, contract.RemoveRequest{OlderThan: kept, Limit: 5})
 					if err == nil {
-						_, err = h.s.RemoveAudit(h.ctx, bloom.RemoveRequest{OlderThan: kept, Limit: 20})
+						_, err = h.s.RemoveAudit(h.ctx, contract.RemoveRequest{OlderThan: kept, Limit: 20})
 					}
 					if err == nil {
-						_, err = h.s.RemoveEvents(h.ctx, bloom.RemoveRequest{OlderThan: kept, Limit: 5})
+						_, err = h.s.RemoveEvents(h.ctx, contract.RemoveRequest{OlderThan: kept, Limit: 5})
 					}
 					if err != nil {
 						h.Error(err)
@@ -75,7 +76,7 @@ var retentionRaceTests = map[string]func(*harness){
 					return
 				}
 				made[i] = append(made[i], task.ID)
-				l, _, err := h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: task.ID, WorkerID: fmt.Sprint("w", i)})
+				l, _, err := h.s.LeaseTask(h.ctx, contract.LeaseRequest{TaskID: task.ID, WorkerID: fmt.Sprint("w", i)})
 				if err == nil && n%3 != 0 {
 					_, err = h.s.Complete(h.ctx, success(task.ID, l.ID, "x"))
 				}

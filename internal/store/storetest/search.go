@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // index updates the search index; contents has the content of the blob store.
@@ -35,8 +36,8 @@ func (h *harness) finds(text string, want ...string) {
 	}
 }
 
-func prompt(text string) func(*bloom.NewTask) {
-	return func(n *bloom.NewTask) { n.Spec.Prompt = text }
+func prompt(text string) func(*contract.NewTask) {
+	return func(n *contract.NewTask) { n.Spec.Prompt = text }
 }
 
 // placed completes a task whose output is in the blob store.
@@ -88,7 +89,7 @@ var searchTests = map[string]func(*harness){
 	"a search combines with other conditions and pages, newest first": func(h *harness) {
 		var all, odd []string
 		for i := range 700 {
-			t := h.create(func(n *bloom.NewTask) {
+			t := h.create(func(n *contract.NewTask) {
 				n.Spec.Prompt, n.Spec.AgentSlug = fmt.Sprintf("common word%d", i), []string{"even", "odd"}[i%2]
 			})
 			if all = append(all, t.ID); i%2 == 1 {
@@ -143,7 +144,7 @@ var searchTests = map[string]func(*harness){
 	"only the beginning of long texts is searched": func(h *harness) {
 		long := strings.Repeat("дерево трава word ", 20_000)
 		t := h.create(prompt("first " + long + " last"))
-		unique := h.create(func(n *bloom.NewTask) {
+		unique := h.create(func(n *contract.NewTask) {
 			var b strings.Builder
 			for i := range 60_000 {
 				fmt.Fprintf(&b, "w%d ", i)
@@ -165,7 +166,7 @@ const searchTasks = 100_000
 // BenchSearch fills a store with tasks, half of them completed, and indexes prompts and
 // outputs. It reports the median and the 99th percentile of searches for a page of 50, in
 // microseconds. bytes returns the sizes of the index and of all other tables.
-func BenchSearch(b *testing.B, s bloom.Store, bytes func() (index, others int64)) {
+func BenchSearch(b *testing.B, s contract.Store, bytes func() (index, others int64)) {
 	ctx := context.Background()
 	AddWorkers(b, s, 8)
 	var all sync.WaitGroup
@@ -216,8 +217,8 @@ func BenchSearch(b *testing.B, s bloom.Store, bytes func() (index, others int64)
 }
 
 // answered completes a task with an output.
-func answered(ctx context.Context, s bloom.Store, taskID, output string) error {
-	l, _, err := s.LeaseTask(ctx, bloom.LeaseRequest{TaskID: taskID, Actor: "bench"})
+func answered(ctx context.Context, s contract.Store, taskID, output string) error {
+	l, _, err := s.LeaseTask(ctx, contract.LeaseRequest{TaskID: taskID, Actor: "bench"})
 	if err != nil {
 		return err
 	}

@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 const minute = int64(60_000)
 
 // SeriesTotal adds up a whole time series.
-func SeriesTotal(t testing.TB, s bloom.Store) (sum bloom.SeriesPoint) {
+func SeriesTotal(t testing.TB, s contract.Store) (sum bloom.SeriesPoint) {
 	t.Helper()
 	day := 24 * 60 * minute
 	points, err := s.Series(t.Context(), 0, 1<<42, day)
@@ -100,7 +101,7 @@ var seriesTests = map[string]func(*harness){
 		}
 		task := h.create()
 		l := h.lease(task.ID, "w")
-		_, err := h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Held: []string{l.ID}, Renew: true, Usage: map[string]bloom.Usage{l.ID: reported}})
+		_, err := h.s.Claim(h.ctx, contract.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Held: []string{l.ID}, Renew: true, Usage: map[string]bloom.Usage{l.ID: reported}})
 		h.ok(err)
 		look("reported", task.ID, reported, reported)
 		h.claim("w", 0, l.ID)
@@ -119,7 +120,7 @@ var seriesTests = map[string]func(*harness){
 		_, err = h.s.Heartbeat(h.ctx, lost.ID, l.ID, &reported)
 		h.ok(err)
 		h.advance(time.Hour)
-		h.reap(bloom.Reaped{Requeued: 1})
+		h.reap(contract.Reaped{Requeued: 1})
 		both := bloom.Usage{TokensUsed: 260, InputTokens: 180, OutputTokens: 80, CostUSD: 0.75}
 		ended = both
 		look("lost", lost.ID, bloom.Usage{}, reported)
@@ -175,13 +176,13 @@ var seriesTests = map[string]func(*harness){
 		same(h, "waiting since", since, 0)
 		held := h.create()
 		h.lease(held.ID, "w")
-		h.create(func(n *bloom.NewTask) { n.Spec.RunAt = h.now() + 3_600_000 })
+		h.create(func(n *contract.NewTask) { n.Spec.RunAt = h.now() + 3_600_000 })
 		h.advance(time.Second)
 		first := h.now()
-		h.create(func(n *bloom.NewTask) { n.Spec.Labels, n.Spec.Priority = []string{"z"}, -3 })
+		h.create(func(n *contract.NewTask) { n.Spec.Labels, n.Spec.Priority = []string{"z"}, -3 })
 		h.advance(2 * time.Minute)
 		for i := range 6 {
-			h.create(func(n *bloom.NewTask) {
+			h.create(func(n *contract.NewTask) {
 				n.Spec.Priority = i % 3
 				if i > 2 {
 					n.Spec.Labels = []string{"z"}

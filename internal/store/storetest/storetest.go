@@ -1,4 +1,4 @@
-// Package storetest is the conformance suite that every bloom.Store must pass. It uses only
+// Package storetest is the conformance suite that every contract.Store must pass. It uses only
 // the Store interface, so that stores which pass are interchangeable.
 package storetest
 
@@ -9,11 +9,13 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/input"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
+	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // Open opens an empty store that uses the clock; the test's Cleanup closes it. A store with
 // its own time (a database server's) ignores the clock and implements Timed.
-type Open func(t *testing.T, clock bloom.Clock) bloom.Store
+type Open func(t *testing.T, clock timing.Clock) contract.Store
 
 // Run tests a store, and checks the invariants after each test.
 func Run(t *testing.T, open Open) {
@@ -53,7 +55,7 @@ func Run(t *testing.T, open Open) {
 type harness struct {
 	*testing.T
 	ctx   context.Context
-	s     bloom.Store
+	s     contract.Store
 	clock *Clock
 }
 
@@ -72,9 +74,9 @@ func (h *harness) advance(d time.Duration) {
 
 func (h *harness) now() int64 {
 	if own, ok := h.s.(Timed); ok {
-		return bloom.Millis(own.Now())
+		return timing.Millis(own.Now())
 	}
-	return bloom.Millis(h.clock.Now())
+	return timing.Millis(h.clock.Now())
 }
 
 func (h *harness) ok(err error) {
@@ -84,7 +86,7 @@ func (h *harness) ok(err error) {
 	}
 }
 
-func (h *harness) create(change ...func(*bloom.NewTask)) bloom.Task {
+func (h *harness) create(change ...func(*contract.NewTask)) bloom.Task {
 	h.Helper()
 	task, replayed, err := h.s.CreateTask(h.ctx, newTask(change...))
 	h.ok(err)
@@ -112,7 +114,7 @@ func (h *harness) worker(name string, slots int, labels ...string) bloom.Worker 
 
 func (h *harness) lease(taskID, workerID string) bloom.Lease {
 	h.Helper()
-	l, _, err := h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: taskID, WorkerID: workerID, TTLSec: 60, Actor: "client"})
+	l, _, err := h.s.LeaseTask(h.ctx, contract.LeaseRequest{TaskID: taskID, WorkerID: workerID, TTLSec: 60, Actor: "client"})
 	h.ok(err)
 	return l
 }
@@ -127,12 +129,12 @@ func (h *harness) heartbeat(l bloom.Lease) bloom.HeartbeatResult {
 // claim claims up to most new tasks, and renews the held leases.
 func (h *harness) claim(worker string, most int, held ...string) bloom.ClaimResult {
 	h.Helper()
-	r, err := h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: worker, InstanceID: worker + "-1", Max: most, TTLSec: 60, Held: held, Renew: true})
+	r, err := h.s.Claim(h.ctx, contract.ClaimRequest{WorkerID: worker, InstanceID: worker + "-1", Max: most, TTLSec: 60, Held: held, Renew: true})
 	h.ok(err)
 	return r
 }
 
-func (h *harness) complete(r bloom.CompleteRequest) bloom.Completed {
+func (h *harness) complete(r contract.CompleteRequest) bloom.Completed {
 	h.Helper()
 	input.Normalize(&r.Completion)
 	c, err := h.s.Complete(h.ctx, r)
@@ -193,7 +195,7 @@ func (h *harness) eventTypes(taskID string) (types []string) {
 	return types
 }
 
-func (h *harness) reap(want bloom.Reaped) {
+func (h *harness) reap(want contract.Reaped) {
 	h.Helper()
 	got, err := h.s.Reap(h.ctx, 1000)
 	h.ok(err)

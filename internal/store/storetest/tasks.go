@@ -8,11 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 var taskTests = map[string]func(*harness){
 	"a created task has the requested fields": func(h *harness) {
-		n := newTask(func(n *bloom.NewTask) {
+		n := newTask(func(n *contract.NewTask) {
 			n.Spec = bloom.TaskSpec{
 				ContextID: "c", AgentSlug: "a", Prompt: "p", ContextHints: []string{"x", "y/*.go"}, DesiredFormat: bloom.FormatJSON, MaxAttempts: 7,
 				Policy: bloom.Policy{TimeoutSec: 9, Budget: 11, Ordered: true}, Priority: -3, Labels: []string{"gpu", "eu"}, IdempotencyKey: "k",
@@ -31,7 +33,7 @@ var taskTests = map[string]func(*harness){
 				h.Errorf("%s (-want +got):\n%s", what, d)
 			}
 		}
-		if got := h.actions(n.ID); !slices.Equal(got, []string{bloom.ActionTaskCreated}) {
+		if got := h.actions(n.ID); !slices.Equal(got, []string{audit.ActionTaskCreated}) {
 			h.Errorf("audited %v", got)
 		}
 		if got := h.eventTypes(n.ID); !slices.Equal(got, []string{bloom.EventCreated}) {
@@ -53,7 +55,7 @@ var taskTests = map[string]func(*harness){
 		h.refused(err, bloom.ErrTaskNotFound)
 		_, err = h.s.Artifact(h.ctx, newID())
 		h.refused(err, bloom.NotFound("Artifact"))
-		_, _, err = h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: newID()})
+		_, _, err = h.s.LeaseTask(h.ctx, contract.LeaseRequest{TaskID: newID()})
 		h.refused(err, bloom.ErrTaskNotFound)
 		_, err = h.s.Complete(h.ctx, success(newID(), "", "x"))
 		h.refused(err, bloom.ErrTaskNotFound)
@@ -72,8 +74,8 @@ var taskTests = map[string]func(*harness){
 		same(h, "status", again.Status, bloom.TaskLeased)
 	},
 	"an idempotency key makes one task per scope and body": func(h *harness) {
-		keyed := func(scope, hash string) bloom.NewTask {
-			return newTask(func(n *bloom.NewTask) { n.Spec.IdempotencyKey, n.IdempotencyScope, n.BodyHash = "key", scope, hash })
+		keyed := func(scope, hash string) contract.NewTask {
+			return newTask(func(n *contract.NewTask) { n.Spec.IdempotencyKey, n.IdempotencyScope, n.BodyHash = "key", scope, hash })
 		}
 		first, _, err := h.s.CreateTask(h.ctx, keyed("a", "1"))
 		h.ok(err)
@@ -109,7 +111,7 @@ var taskTests = map[string]func(*harness){
 		same(h, "cancel requested", h.heartbeat(l).CancelRequested, true)
 		h.complete(failure(held.ID, l.ID, "stopped", true))
 		same(h, "class", deref(h.status(held.ID, bloom.TaskCancelled).ErrorClass), bloom.ClassCancelled)
-		want := []string{bloom.ActionTaskCreated, bloom.ActionTaskLeased, bloom.ActionTaskCancelled, bloom.ActionTaskStarted, bloom.ActionTaskCancelled}
+		want := []string{audit.ActionTaskCreated, audit.ActionTaskLeased, audit.ActionTaskCancelled, audit.ActionTaskStarted, audit.ActionTaskCancelled}
 		if got := h.actions(held.ID); !slices.Equal(got, want) {
 			h.Errorf("audited %v, want %v", got, want)
 		}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // awkward is text that databases may mishandle. NUL and invalid UTF-8, which no database
@@ -19,7 +20,7 @@ var textTests = map[string]func(*harness){
 	"a prompt, an output and an error are stored unchanged": func(h *harness) {
 		h.worker("w", 32)
 		for name, text := range awkward {
-			task := h.create(func(n *bloom.NewTask) { n.Spec.Prompt = text })
+			task := h.create(func(n *contract.NewTask) { n.Spec.Prompt = text })
 			if h.task(task.ID).Prompt != text || task.Prompt != text {
 				h.Errorf("%s: another prompt came back", name)
 			}

@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 var workerTests = map[string]func(*harness){
@@ -92,7 +94,7 @@ var workerTests = map[string]func(*harness){
 		stored, _, err = h.s.Worker(h.ctx, "w")
 		h.ok(err)
 		same(h, "pause", stored.Pause, nil)
-		if got := h.actions("w"); !slices.Equal(got, []string{bloom.ActionWorkerRegistered, bloom.ActionWorkerUpdated}) {
+		if got := h.actions("w"); !slices.Equal(got, []string{audit.ActionWorkerRegistered, audit.ActionWorkerUpdated}) {
 			h.Errorf("audited %v", got)
 		}
 	},
@@ -122,10 +124,10 @@ var workerTests = map[string]func(*harness){
 		same(h, "attempts", h.status(task.ID, bloom.TaskQueued).Attempts, 0)
 		_, err := h.s.Heartbeat(h.ctx, task.ID, l.ID, nil)
 		h.refused(err, bloom.ErrLeaseLost)
-		_, err = h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 1})
+		_, err = h.s.Claim(h.ctx, contract.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 1})
 		h.refused(err, bloom.ErrWorkerNotFound)
 		h.refused(h.s.RemoveWorker(h.ctx, "w", "me"), bloom.ErrWorkerNotFound)
-		n, err := h.s.SyncWorkers(h.ctx, []bloom.WorkerReport{{Name: "w", Status: bloom.WorkerOnline, LastSeen: h.now()}})
+		n, err := h.s.SyncWorkers(h.ctx, []contract.WorkerReport{{Name: "w", Status: bloom.WorkerOnline, LastSeen: h.now()}})
 		h.ok(err)
 		same(h, "synced", n, 0)
 		_, _, err = h.s.Worker(h.ctx, "w")
@@ -139,7 +141,7 @@ var workerTests = map[string]func(*harness){
 		h.lease(task.ID, "w")
 	},
 	"a removed worker returns when it is registered again, not when it is reported again": func(h *harness) {
-		report := []bloom.WorkerReport{{Name: "w", Status: bloom.WorkerOnline, PostedAt: 1000}}
+		report := []contract.WorkerReport{{Name: "w", Status: bloom.WorkerOnline, PostedAt: 1000}}
 		reported := func(want int) {
 			n, err := h.s.SyncWorkers(h.ctx, report)
 			h.ok(err)

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 var reportedWorkerTests = map[string]func(*harness){
@@ -13,7 +15,7 @@ var reportedWorkerTests = map[string]func(*harness){
 		l := h.lease(h.create().ID, "w")
 		_, err := h.s.DrainWorker(h.ctx, "w", true, "me")
 		h.ok(err)
-		report := []bloom.WorkerReport{
+		report := []contract.WorkerReport{
 			{Name: "w", URL: "http://w:9", Status: bloom.WorkerOnline, LastSeen: h.now()},
 			{Name: "new", Status: bloom.WorkerOnline, LastSeen: h.now(), Capabilities: &bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 3}},
 		}
@@ -82,9 +84,9 @@ var reportedWorkerTests = map[string]func(*harness){
 		h.ok(err)
 		same(h, "audited", len(h.actions("w")), trail)
 		task := h.create()
-		_, _, err = h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: task.ID})
+		_, _, err = h.s.LeaseTask(h.ctx, contract.LeaseRequest{TaskID: task.ID})
 		h.refused(err, bloom.ErrNoWorker)
-		got, err := h.s.Claim(h.ctx, bloom.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 1})
+		got, err := h.s.Claim(h.ctx, contract.ClaimRequest{WorkerID: "w", InstanceID: "w-1", Max: 1})
 		h.ok(err)
 		if !got.Drain || len(got.Leases) != 0 {
 			h.Errorf("claimed %+v", got)
@@ -104,18 +106,18 @@ var reportedWorkerTests = map[string]func(*harness){
 			h.ok(err)
 			same(h, "status", w.Status, status)
 		}
-		if got := h.actions("w"); !slices.Equal(got, []string{bloom.ActionWorkerRegistered, bloom.ActionWorkerOffline, bloom.ActionWorkerUpdated}) {
+		if got := h.actions("w"); !slices.Equal(got, []string{audit.ActionWorkerRegistered, audit.ActionWorkerOffline, audit.ActionWorkerUpdated}) {
 			h.Errorf("audited %v", got)
 		}
 	},
 	"a report does not make a worker with its own requests offline": func(h *harness) {
 		h.worker("w", 2)
-		_, err := h.s.SyncWorkers(h.ctx, []bloom.WorkerReport{{Name: "w", Status: bloom.WorkerOffline, LastSeen: 1}})
+		_, err := h.s.SyncWorkers(h.ctx, []contract.WorkerReport{{Name: "w", Status: bloom.WorkerOffline, LastSeen: 1}})
 		h.ok(err)
 		w, _, err := h.s.Worker(h.ctx, "w")
 		h.ok(err)
 		same(h, "status", w.Status, bloom.WorkerOnline)
-		_, err = h.s.SyncWorkers(h.ctx, []bloom.WorkerReport{{Name: "w", Status: bloom.WorkerUnknown, Capabilities: &bloom.Capabilities{MaxConcurrency: 9}}})
+		_, err = h.s.SyncWorkers(h.ctx, []contract.WorkerReport{{Name: "w", Status: bloom.WorkerUnknown, Capabilities: &bloom.Capabilities{MaxConcurrency: 9}}})
 		h.ok(err)
 		w, _, err = h.s.Worker(h.ctx, "w")
 		h.ok(err)
@@ -125,7 +127,7 @@ var reportedWorkerTests = map[string]func(*harness){
 	},
 	"a reported worker keeps its status only while it is reported": func(h *harness) {
 		for _, status := range []bloom.WorkerStatus{bloom.WorkerOnline, bloom.WorkerSyncing, bloom.WorkerError, bloom.WorkerUnknown} {
-			report := []bloom.WorkerReport{{Name: string(status), Status: status}}
+			report := []contract.WorkerReport{{Name: string(status), Status: status}}
 			for range 9 {
 				_, err := h.s.SyncWorkers(h.ctx, report)
 				h.ok(err)
@@ -162,7 +164,7 @@ var reportedWorkerTests = map[string]func(*harness){
 		w, _, err := h.s.Worker(h.ctx, "w")
 		h.ok(err)
 		same(h, "status", w.Status, bloom.WorkerOffline)
-		_, _, err = h.s.LeaseTask(h.ctx, bloom.LeaseRequest{TaskID: h.create().ID, WorkerID: "w"})
+		_, _, err = h.s.LeaseTask(h.ctx, contract.LeaseRequest{TaskID: h.create().ID, WorkerID: "w"})
 		h.refused(err, bloom.ErrNoWorker)
 	},
 }

@@ -1,4 +1,4 @@
-package bloom
+package contract
 
 import (
 	"context"
@@ -37,15 +37,6 @@ func (k Keep) Before(now int64) Before {
 type Before struct {
 	Tasks, Events, Audit, Contexts int64
 }
-
-// Names of retention in the audit.
-const (
-	ActorRetention      = "retention"
-	EntityRetention     = "retention"
-	ActionTasksRemoved  = "tasks_removed"
-	ActionEventsRemoved = "events_removed"
-	ActionAuditRemoved  = "audit_removed"
-)
 
 // RetentionStore removes old data. Each call is one batch, small enough not to delay leases and
 // completions, and is audited in its own transaction (ActionTasksRemoved and so on) when it removed

@@ -1,22 +1,24 @@
-package bloom
+package audit
 
 import (
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+
+	"github.com/bloom-runtime/bloom"
 )
 
 // Kinds of a ChainFault.
 const (
-	ChainChanged  = "changed"  // the hash is not that of the entry and the one before
-	ChainRemoved  = "removed"  // an entry is missing, and retention did not remove it
-	ChainInserted = "inserted" // an entry was added without being chained
-	ChainDiffers  = "differs"  // database and files disagree
+	Changed  = "changed"  // the hash is not that of the entry and the one before
+	Removed  = "removed"  // an entry is missing, and retention did not remove it
+	Inserted = "inserted" // an entry was added without being chained
+	Differs  = "differs"  // database and files disagree
 )
 
-// ChainFault describes the first wrong entry of the audit.
-type ChainFault struct {
+// Fault describes the first wrong entry of the audit.
+type Fault struct {
 	Seq    int64  `json:"seq"`
 	Kind   string `json:"kind" enum:"changed,removed,inserted,differs"`
 	Detail string `json:"detail"`
@@ -24,14 +26,14 @@ type ChainFault struct {
 }
 
 // Error names the entry.
-func (f *ChainFault) Error() string {
+func (f *Fault) Error() string {
 	return fmt.Sprintf("audit entry %d: %s: %s", f.Seq, f.Kind, f.Detail)
 }
 
-// ChainVerifier checks a chain link by link, in the order of Seq. The zero value starts at the
+// Verifier checks a chain link by link, in the order of Seq. The zero value starts at the
 // beginning of the chain.
-type ChainVerifier struct {
-	last   ChainHead
+type Verifier struct {
+	last   bloom.ChainHead
 	cut    int64 // the last removed entry; the chain continues from its hash
 	signed int64 // up to which entry retention has recorded removals
 
@@ -41,46 +43,46 @@ type ChainVerifier struct {
 }
 
 // Last returns the end of the part that was checked.
-func (v *ChainVerifier) Last() ChainHead { return v.last }
+func (v *Verifier) Last() bloom.ChainHead { return v.last }
 
 // Next checks the next link, which was read no earlier than head. It returns nil when the link is
 // correct.
-func (v *ChainVerifier) Next(head ChainHead, l ChainLink) *ChainFault {
+func (v *Verifier) Next(head bloom.ChainHead, l Link) *Fault {
 	switch {
 	case l.Entry == nil && l.Hash == "":
 		return nil // removed between two reads
 	case l.Entry == nil && l.Removed == 0:
-		return &ChainFault{Seq: l.Seq, Kind: ChainRemoved, Detail: "its hash is in the chain, but the entry is not there"}
+		return &Fault{Seq: l.Seq, Kind: Removed, Detail: "its hash is in the chain, but the entry is not there"}
 	case l.Entry == nil:
-		v.last, v.cut = ChainHead{Seq: l.Seq, Hash: l.Hash}, l.Seq
+		v.last, v.cut = bloom.ChainHead{Seq: l.Seq, Hash: l.Hash}, l.Seq
 		return nil
 	case l.Hash == "" && l.Seq <= head.Seq:
-		return &ChainFault{Seq: l.Seq, Kind: ChainInserted, Detail: fmt.Sprintf("it is not chained, though entries up to %d are", head.Seq)}
+		return &Fault{Seq: l.Seq, Kind: Inserted, Detail: fmt.Sprintf("it is not chained, though entries up to %d are", head.Seq)}
 	case l.Hash == "":
 		v.Unchained++
 		v.sign(l.Entry)
 		return nil
 	}
-	if want := ChainHash(cmp.Or(v.last.Hash, NoHash), Canonical(*l.Entry)); l.Hash != want {
+	if want := Hash(cmp.Or(v.last.Hash, NoHash), Canonical(*l.Entry)); l.Hash != want {
 		detail := "its hash does not follow from its content and from the beginning of the chain"
 		if v.last.Seq > 0 {
 			detail = fmt.Sprintf("its hash does not follow from its content and entry %d before it: it was changed, or entries between them were removed", v.last.Seq)
 		}
-		return &ChainFault{Seq: l.Seq, Kind: ChainChanged, Detail: detail}
+		return &Fault{Seq: l.Seq, Kind: Changed, Detail: detail}
 	}
 	if v.Entries == 0 {
 		v.First = l.Seq
 	}
 	v.Entries++
-	v.last = ChainHead{Seq: l.Seq, Hash: l.Hash}
+	v.last = bloom.ChainHead{Seq: l.Seq, Hash: l.Hash}
 	v.sign(l.Entry)
 	return nil
 }
 
 // sign records what an entry of retention declares removed.
-func (v *ChainVerifier) sign(a *Audit) {
+func (v *Verifier) sign(a *bloom.Audit) {
 	var cut struct {
-		UpTo int64 `json:"up_to"` // of bloom.AuditCut
+		UpTo int64 `json:"up_to"` // of contract.AuditCut
 	}
 	if a.Action == ActionAuditRemoved && a.EntityType == EntityRetention && json.Unmarshal(a.Data, &cut) == nil {
 		v.signed = max(v.signed, cut.UpTo)
@@ -88,33 +90,33 @@ func (v *ChainVerifier) sign(a *Audit) {
 }
 
 // End checks the end of the chain. head was read before the last link, or no link follows it.
-func (v *ChainVerifier) End(head ChainHead) *ChainFault {
+func (v *Verifier) End(head bloom.ChainHead) *Fault {
 	switch {
 	case v.last.Seq < head.Seq:
-		return &ChainFault{Seq: head.Seq, Kind: ChainRemoved, Detail: fmt.Sprintf("the chain ended with it, but there is nothing after entry %d", v.last.Seq)}
+		return &Fault{Seq: head.Seq, Kind: Removed, Detail: fmt.Sprintf("the chain ended with it, but there is nothing after entry %d", v.last.Seq)}
 	case v.last.Seq == head.Seq && cmp.Or(v.last.Hash, NoHash) != cmp.Or(head.Hash, NoHash):
-		return &ChainFault{Seq: head.Seq, Kind: ChainChanged, Detail: "the chain ended with another hash of it"}
+		return &Fault{Seq: head.Seq, Kind: Changed, Detail: "the chain ended with another hash of it"}
 	case v.cut > v.signed:
-		return &ChainFault{Seq: v.cut, Kind: ChainRemoved, Detail: "it and entries before it are not there, and no entry of the retention says that it removed them"}
+		return &Fault{Seq: v.cut, Kind: Removed, Detail: "it and entries before it are not there, and no entry of the retention says that it removed them"}
 	}
 	return nil
 }
 
-// ChainPage is the number of links that VerifyChain reads at once.
-const ChainPage = 1000
+// PageSize is the number of links that VerifyChain reads at once.
+const PageSize = 1000
 
-// ChainReader reads a chain: a store, or a database that a server is using.
-type ChainReader interface {
-	AuditLinks(ctx context.Context, after int64, limit int) (head ChainHead, prev ChainLink, links []ChainLink, err error)
+// Reader reads a chain: a store, or a database that a server is using.
+type Reader interface {
+	AuditLinks(ctx context.Context, after int64, limit int) (head bloom.ChainHead, prev Link, links []Link, err error)
 }
 
-// VerifyChain checks the whole chain. It calls each, when not nil, with every correct link; each
+// Verify checks the whole chain. It calls each, when not nil, with every correct link; each
 // may return a fault of its own. A fault is a *ChainFault; any other error means that the chain
 // could not be read. The chain may grow, and retention may remove entries, in the meantime.
-func VerifyChain(ctx context.Context, r ChainReader, each func(ChainLink) error) (*ChainVerifier, error) {
-	v := &ChainVerifier{}
+func Verify(ctx context.Context, r Reader, each func(Link) error) (*Verifier, error) {
+	v := &Verifier{}
 	for after := int64(0); ; {
-		head, _, links, err := r.AuditLinks(ctx, after, ChainPage)
+		head, _, links, err := r.AuditLinks(ctx, after, PageSize)
 		if err != nil {
 			return v, err
 		}

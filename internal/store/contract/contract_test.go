@@ -1,4 +1,4 @@
-package bloom_test
+package contract_test
 
 import (
 	"testing"
@@ -6,13 +6,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 const at = int64(1_800_000_000_000)
 
 func TestATaskIsWhatItsSpecSays(t *testing.T) {
 	t.Parallel()
-	full := bloom.NewTask{ID: "id", Spec: bloom.TaskSpec{
+	full := contract.NewTask{ID: "id", Spec: bloom.TaskSpec{
 		ContextID: "c", AgentSlug: "a", Prompt: "do", ContextHints: []string{"h"}, Labels: []string{"l"}, Policy: bloom.Policy{TimeoutSec: 5, Budget: 6, Ordered: true},
 		DesiredFormat: bloom.FormatJSON, MaxAttempts: 2, Priority: 3, RunAt: at + 9, IdempotencyKey: "k",
 	}}
@@ -33,11 +34,11 @@ func TestATaskIsWhatItsSpecSays(t *testing.T) {
 
 func TestReapedLeasesAreCountedByWhatBecameOfTheTask(t *testing.T) {
 	t.Parallel()
-	var did bloom.Reaped
+	var did contract.Reaped
 	for _, after := range []bloom.TaskStatus{bloom.TaskDead, bloom.TaskQueued, bloom.TaskQueued, bloom.TaskCancelled} {
 		did.Count(after)
 	}
-	if want := (bloom.Reaped{Requeued: 2, Dead: 1, Cancelled: 1}); did != want || did.Total() != 4 {
+	if want := (contract.Reaped{Requeued: 2, Dead: 1, Cancelled: 1}); did != want || did.Total() != 4 {
 		t.Errorf("%+v, want %+v", did, want)
 	}
 }
@@ -46,7 +47,7 @@ func TestACompletionLeavesItsRecords(t *testing.T) {
 	t.Parallel()
 	text := func(s string) *string { return &s }
 	lease := bloom.Lease{WorkerID: "w", Epoch: 3}
-	request := bloom.CompleteRequest{
+	request := contract.CompleteRequest{
 		TaskID: "t", ArtifactID: "a", ResultID: "r", URL: text("u"), Content: text("c"), Size: 2, SHA256: "s", MediaType: "m",
 		Completion: bloom.Completion{
 			Status: bloom.OutcomeSuccess, ArtifactType: bloom.DefaultArtifactType, ArtifactTags: []string{"x"}, ErrorClass: "ignored", Metrics: bloom.Metrics{DurationMS: 4, Model: "n"},
@@ -82,9 +83,9 @@ func TestSubscribersAreNotifiedOfATask(t *testing.T) {
 	running := bloom.TaskState{Status: bloom.TaskRunning, WorkerID: &holder, CancelRequested: true, RunAt: at}
 	queued := bloom.TaskState{Status: bloom.TaskQueued, RunAt: at}
 	for name, c := range map[string]struct{ got, want bloom.Change }{
-		"by somebody": {bloom.TaskChange("t", running, "w"), bloom.Change{Kind: bloom.ChangeTask, TaskID: "t", WorkerID: "w", TaskStatus: bloom.TaskRunning, CancelRequested: true}},
-		"by nobody":   {bloom.TaskChange("t", running, ""), bloom.Change{Kind: bloom.ChangeTask, TaskID: "t", WorkerID: holder, TaskStatus: bloom.TaskRunning, CancelRequested: true}},
-		"queued":      {bloom.TaskChange("t", queued, ""), bloom.Change{Kind: bloom.ChangeTask, TaskID: "t", TaskStatus: bloom.TaskQueued, RunAt: at}},
+		"by somebody": {contract.TaskChange("t", running, "w"), bloom.Change{Kind: bloom.ChangeTask, TaskID: "t", WorkerID: "w", TaskStatus: bloom.TaskRunning, CancelRequested: true}},
+		"by nobody":   {contract.TaskChange("t", running, ""), bloom.Change{Kind: bloom.ChangeTask, TaskID: "t", WorkerID: holder, TaskStatus: bloom.TaskRunning, CancelRequested: true}},
+		"queued":      {contract.TaskChange("t", queued, ""), bloom.Change{Kind: bloom.ChangeTask, TaskID: "t", TaskStatus: bloom.TaskQueued, RunAt: at}},
 	} {
 		if d := cmp.Diff(c.want, c.got); d != "" {
 			t.Errorf("%s (-want +got):\n%s", name, d)

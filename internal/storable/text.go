@@ -1,4 +1,4 @@
-package bloom
+package storable
 
 import (
 	"encoding/json"
@@ -6,18 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// CleanText replaces NUL and invalid UTF-8, which a store cannot keep, with U+FFFD. It is applied
+// Text replaces NUL and invalid UTF-8, which a store cannot keep, with U+FFFD. It is applied
 // before anything is hashed or stored, so that both stores keep the same text and malformed input
 // cannot block a completion.
-func CleanText(s string) string {
+func Text(s string) string {
 	if !strings.ContainsRune(s, 0) && utf8.ValidString(s) {
 		return s
 	}
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// CutText returns the longest prefix of s that fits into n bytes and ends between characters.
-func CutText(s string, n int) (short string, cut bool) {
+// Cut returns the longest prefix of s that fits into n bytes and ends between characters.
+func Cut(s string, n int) (short string, cut bool) {
 	if len(s) <= n {
 		return s, false
 	}

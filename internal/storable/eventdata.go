@@ -1,9 +1,11 @@
-package bloom
+package storable
 
 import (
 	"bytes"
 	"encoding/json"
 	"unicode/utf8"
+
+	"github.com/bloom-runtime/bloom"
 )
 
 // EventData returns raw as every store can keep it: valid JSON without NUL, lone surrogates or
@@ -16,7 +18,7 @@ func EventData(raw json.RawMessage) json.RawMessage {
 	if !plainJSON(raw) {
 		raw = cleanJSON(raw)
 	}
-	if len(raw) <= MaxEventData {
+	if len(raw) <= bloom.MaxEventData {
 		return raw
 	}
 	return cutJSON(raw)
@@ -41,7 +43,7 @@ func cleanJSON(raw []byte) json.RawMessage {
 func cleanValue(v any) any {
 	switch v := v.(type) {
 	case string:
-		return CleanText(v)
+		return Text(v)
 	case []any:
 		for i := range v {
 			v[i] = cleanValue(v[i])
@@ -50,7 +52,7 @@ func cleanValue(v any) any {
 	case map[string]any:
 		clean := make(map[string]any, len(v))
 		for k, e := range v {
-			clean[CleanText(k)] = cleanValue(e)
+			clean[Text(k)] = cleanValue(e)
 		}
 		return clean
 	}
@@ -69,7 +71,7 @@ func cutJSON(raw json.RawMessage) json.RawMessage {
 			}
 		}
 		var text string
-		if rest := len(raw) - len(fields[longest]); rest < MaxEventData/2 && json.Unmarshal(fields[longest], &text) == nil {
+		if rest := len(raw) - len(fields[longest]); rest < bloom.MaxEventData/2 && json.Unmarshal(fields[longest], &text) == nil {
 			fields[longest] = MustJSON(cutText(text))
 			fields["truncated"] = json.RawMessage("true")
 			return MustJSON(fields)
@@ -81,7 +83,7 @@ func cutJSON(raw json.RawMessage) json.RawMessage {
 // cutText keeps the beginning of a text. Encoding can turn every byte into six, and the whole must
 // stay below MaxEventData.
 func cutText(s string) string {
-	const most = MaxEventData/2 - 1024
+	const most = bloom.MaxEventData/2 - 1024
 	size := 0
 	for i, r := range s {
 		n := utf8.RuneLen(r)

@@ -1,6 +1,21 @@
-package bloom
+package attempt
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/bloom-runtime/bloom"
+)
+
+// Run is the outcome of running a task: either a completion to report, or a release when the
+// attempt should not count.
+type Run struct {
+	Completion bloom.Completion
+	// Release, when not nil, releases the task instead of completing it.
+	Release *bloom.ReleaseSpec
+	// Refused means that the model's provider refused the worker's credentials, that there are
+	// none, or that they are limited and it is not known until when: the next task would fail, too.
+	Refused bool
+}
 
 // Causes with which a worker cancels the context of a run; they decide how the run ends. Set them
 // with context.WithCancelCause.

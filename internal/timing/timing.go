@@ -1,4 +1,4 @@
-package bloom
+package timing
 
 import "time"
 
@@ -8,12 +8,12 @@ type Clock interface {
 	Now() time.Time
 }
 
-// SystemClock is the machine's clock. Its readings have a monotonic part, which distinguishes elapsed
+// System is the machine's clock. Its readings have a monotonic part, which distinguishes elapsed
 // time from a jump of the wall clock.
-type SystemClock struct{}
+type System struct{}
 
 // Now returns the present time.
-func (SystemClock) Now() time.Time { return time.Now() }
+func (System) Now() time.Time { return time.Now() }
 
 // Millis returns t in Unix milliseconds, the runtime's unit on the wire and in the store.
 func Millis(t time.Time) int64 { return t.UnixMilli() }
