@@ -1,12 +1,9 @@
 package bloom
 
-import (
-	"encoding/json"
-)
+import "encoding/json"
 
-// Audit is one entry of the audit log. It is written in the transaction of the
-// change it describes; for tasks Data holds the state after the change
-// (AuditState), so that replaying the log gives the present state.
+// Audit is one entry of the audit log. It is written in the transaction of the change it describes;
+// for tasks Data holds the state after the change, so that replaying the log gives the present state.
 type Audit struct {
 	Seq        int64           `json:"seq"`
 	ID         string          `json:"id"`

@@ -29,7 +29,7 @@ func CallerOf(ctx context.Context) Caller {
 	return c
 }
 
-// Audit actions other than those of tasks (task_operations.go). The first ones exist in the earlier
+// Audit actions other than those of tasks. The first ones exist in the earlier
 // Node implementation, too.
 const (
 	ActionConfigUpdated     = "config_updated"

@@ -205,14 +205,14 @@ func TestEachProblemIsFound(t *testing.T) {
 	}
 }
 
-// problemCodes returns the values of the constants Problem….
+// problemCodes returns the values of the constants Code….
 func problemCodes(t *testing.T) (all []string) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../../problem.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../problems/codes.go", nil, 0)
 	must(t, err)
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
-		if ok && strings.HasPrefix(spec.Names[0].Name, "Problem") {
+		if ok && strings.HasPrefix(spec.Names[0].Name, "Code") {
 			value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
 			must(t, err)
 			all = append(all, value)

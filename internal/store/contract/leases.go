@@ -57,6 +57,25 @@ func (r Reaped) Total() int { return r.Requeued + r.Dead + r.Cancelled }
 // context before anyone may take it.
 const StickyGrace = 2 * time.Second
 
+// CompleteRequest is a completion whose content has already been stored: Content for text in the
+// row, URL for what was uploaded to the blob store.
+type CompleteRequest struct {
+	TaskID     string
+	ArtifactID string
+	ResultID   string
+	Completion bloom.Completion
+	BodyHash   string // of the normalised completion
+	Content    *string
+	URL        *string
+	Size       int64
+	SHA256     string
+	MediaType  string
+	Displaced  bool // the content is not where it should stay, see MoveArtifact
+	Actor      string
+	ContextID  string // the task's, needed with Completion.Transcript
+	Unkept     string // why Transcript and Workspace do not count; empty if they do
+}
+
 // Records returns the artifact and the result that a completion under a lease creates. Texts are
 // clean and defaults filled. now is in Unix milliseconds.
 func (r CompleteRequest) Records(l bloom.Lease, now int64) (bloom.Artifact, bloom.Result) {
@@ -75,25 +94,6 @@ func (r CompleteRequest) Records(l bloom.Lease, now int64) (bloom.Artifact, bloo
 		res.ErrorClass = &class
 	}
 	return a, res
-}
-
-// CompleteRequest is a completion whose content has already been stored: Content for text in the
-// row, URL for what was uploaded to the blob store.
-type CompleteRequest struct {
-	TaskID     string
-	ArtifactID string
-	ResultID   string
-	Completion bloom.Completion
-	BodyHash   string // of the normalised completion
-	Content    *string
-	URL        *string
-	Size       int64
-	SHA256     string
-	MediaType  string
-	Displaced  bool // the content is not where it should stay, see MoveArtifact
-	Actor      string
-	ContextID  string // the task's, needed with Completion.Transcript
-	Unkept     string // why Transcript and Workspace do not count; empty if they do
 }
 
 // LeaseStore leases tasks to workers.

@@ -28,7 +28,7 @@ const places = [
 ]
 const source = places
   .flatMap((place) => readdirSync(join(root, place)).map((name) => join(root, place, name)))
-  .filter((path) => path.endsWith('.go') && !path.endsWith('_test.go') && !path.endsWith('auditverify.go'))
+  .filter((path) => path.endsWith('.go') && !path.endsWith('_test.go'))
   .map((path) => readFileSync(path, 'utf8'))
   .join('\n')
 

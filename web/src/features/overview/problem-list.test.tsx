@@ -36,8 +36,8 @@ describe('what is wrong', () => {
     expect(screen.getByText('Run.')).toBeTruthy()
   })
   it('has a text for every code of the server in both languages', async () => {
-    const source = readFileSync(join(import.meta.dirname, '../../../../problem.go'), 'utf8')
-    const codes = [...source.matchAll(/^\tProblem\w+\s*= "(\w+)"/gm)]
+    const source = readFileSync(join(import.meta.dirname, '../../../../internal/problems/codes.go'), 'utf8')
+    const codes = [...source.matchAll(/^\tCode\w+\s*= "(\w+)"/gm)]
       .map((found) => found[1] ?? '')
       .filter((code) => code !== 'tasks_delayed') // nothing is wrong then, and it is not shown
     expect(codes.length).toBeGreaterThan(20)

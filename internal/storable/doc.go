@@ -1,0 +1,2 @@
+// Package storable makes text and JSON such as every store can keep.
+package storable

@@ -1,0 +1,2 @@
+// Package timing is the clock that tests replace.
+package timing
