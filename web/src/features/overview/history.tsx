@@ -41,12 +41,13 @@ export function History() {
   const [measure, setMeasure] = useState<Measure>('ended')
   const query = useQuery(series(period))
   const points = query.data?.points
+  const running = query.data?.now.usage
   const { times, lines } = useMemo(() => {
     const list = points ?? []
-    const line = (label: string, colour: string, of: (p: (typeof list)[number]) => number) => ({
+    const line = (label: string, colour: string, of: (p: (typeof list)[number]) => number, now = 0) => ({
       label,
       colour,
-      values: list.map(of),
+      values: list.map((p, i) => of(p) + (i === list.length - 1 ? now : 0)),
     })
     const all = {
       ended: [
@@ -59,11 +60,11 @@ export function History() {
         line(t('overview.queued'), '--warn', (p) => p.queued ?? 0),
       ],
       wait: [line(t('overview.measure.wait'), '--info', (p) => (p.oldest_wait_ms ?? 0) / 1000)],
-      tokens: [line(t('overview.measure.tokens'), '--accent', (p) => p.tokens_used)],
-      cost: [line(t('overview.measure.cost'), '--accent', (p) => p.cost_usd)],
+      tokens: [line(t('overview.measure.tokens'), '--accent', (p) => p.tokens_used, running?.tokens_used)],
+      cost: [line(t('overview.measure.cost'), '--accent', (p) => p.cost_usd, running?.cost_usd)],
     }
     return { times: list.map((p) => p.at), lines: all[measure] }
-  }, [points, measure, t])
+  }, [points, running, measure, t])
   const total = lines.reduce((sum, l) => sum + l.values.reduce((a, b) => a + b, 0), 0)
   const most = Math.max(0, ...lines.flatMap((l) => l.values))
   const said = {

@@ -39,8 +39,11 @@ export default function Overview() {
     day?.points.reduce((sum, p) => sum + of(p), 0)
   const inDay = (n: number | undefined) => n !== undefined && t('overview.inDay', { n: format.number(n) })
   const created = today((p) => p.created)
+  // Points have what attempts used that have ended; running ones count as well.
+  const { tokens_used: runningTokens = 0, cost_usd: runningCost = 0 } = day?.now.usage ?? {}
   const tokens = today((p) => p.tokens_used)
   const cost = today((p) => p.cost_usd)
+  const lastDay = (used: number, n: string) => (used > 0 ? t('overview.lastDayRunning', { n }) : t('overview.lastDay'))
   const empty = stats.data?.tasks.total === 0
   if (stats.error && !stats.data) {
     return (
@@ -88,14 +91,14 @@ export default function Overview() {
           />
           <Tile
             name={t('overview.measure.tokens')}
-            value={tokens !== undefined && format.compact(tokens)}
-            note={t('overview.lastDay')}
+            value={tokens !== undefined && format.compact(tokens + runningTokens)}
+            note={lastDay(runningTokens, format.compact(runningTokens))}
             to="/contexts"
           />
           <Tile
             name={t('overview.measure.cost')}
-            value={cost !== undefined && format.money(cost)}
-            note={t('overview.lastDay')}
+            value={cost !== undefined && format.money(cost + runningCost)}
+            note={lastDay(runningCost, format.money(runningCost))}
             to="/contexts"
           />
         </div>

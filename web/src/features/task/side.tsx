@@ -33,7 +33,11 @@ export function Side({
   const started = conversation.items.findLast((i) => i.kind === 'step' && i.type === 'started')
   const cost = metrics?.cost_usd ?? usage?.cost
   const attempts = [...(results ?? [])].reverse()
-  const whole = attempts.reduce((sum, r) => sum + (r.metrics.cost_usd ?? 0), over ? 0 : (usage?.cost ?? 0))
+  // The task also counts attempts without a result, but what runs only as last reported.
+  const whole = Math.max(
+    attempts.reduce((sum, r) => sum + (r.metrics.cost_usd ?? 0), over ? 0 : (usage?.cost ?? 0)),
+    task.usage?.cost_usd ?? 0,
+  )
   return (
     <aside aria-label={t('task.facts')} className="space-y-4 self-start xl:sticky xl:top-18">
       <Panel title={t('task.usage')}>
@@ -57,7 +61,7 @@ export function Side({
           {usage && usage.cached > 0 && <Fact name={t('task.cached')}>{format.number(usage.cached)}</Fact>}
           {metrics?.num_turns !== undefined && <Fact name={t('task.turns')}>{metrics.num_turns}</Fact>}
           {model && <Fact name={t('task.model')}>{model}</Fact>}
-          {attempts.length > (over ? 1 : 0) && whole > 0 && (
+          {(attempts.length > (over ? 1 : 0) || task.attempts > 1) && whole > 0 && (
             <Fact name={t('task.allAttempts')}>{format.money(whole)}</Fact>
           )}
           {metrics?.cost_kind === 'subscription_estimate' && (
