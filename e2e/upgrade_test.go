@@ -134,66 +134,6 @@ func TestAnEarlierVersionIsUpgradedUnderLoadAndBack(t *testing.T) {
 	}
 }
 
-// TestAnEarlierVersionsFileIsUpgradedAndBack is the same for one server with SQLite, which is down
-// while it restarts.
-func TestAnEarlierVersionsFileIsUpgradedAndBack(t *testing.T) {
-	old := earlier(t)
-	h := newHarness(t)
-	data := filepath.Join(h.dir, "server")
-	s := &site{harness: h, runs: filepath.Join(h.dir, "runs")}
-	claude := quickClaude(t, s.runs)
-	serve := func(program string) *proc {
-		p := spawnAs(t, program, "server", h.env("RUNTIME_API_KEY="+adminKey, "RUNTIME_WORKER_KEY="+workerKey), "server", "--data-dir", data, "--listen", h.reserve())
-		h.servers = append(h.servers, p)
-		p.says("listens at")
-		return p
-	}
-	server := serve(old)
-	worker := h.work(workerOptions{name: "worker", claude: claude, program: old, env: []string{}, args: []string{"--max-concurrency", "4"}})
-	s.stored(t, 200)
-	stop := make(chan struct{})
-	var load sync.WaitGroup
-	for range 3 {
-		load.Go(func() { h.postUntil(t, stop) })
-	}
-	s.more(t, 20)
-	before, copied := s.ended(t), filepath.Join(h.dir, "before.db")
-	if out, err := exec.Command(old, "backup", copied, "--data-dir", data).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	h.stop(server)
-	server = serve("")
-	s.more(t, 20)
-	close(stop)
-	load.Wait()
-	eventually(t, "every task has ended", s.allCompleted)
-	s.everyTaskRanOnce(t)
-	if err := h.invariants(); err != nil {
-		t.Error(err)
-	}
-	h.stop(server)
-	for _, name := range []string{"bloom.db", "bloom.db-wal", "bloom.db-shm", "bloom.db.search"} {
-		if err := os.RemoveAll(filepath.Join(data, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Rename(copied, filepath.Join(data, "bloom.db")); err != nil {
-		t.Fatal(err)
-	}
-	server = serve(old)
-	for _, id := range before {
-		if results, err := h.api.Results(t.Context(), id); err != nil || len(results) != 1 {
-			t.Errorf("task %s had ended before the backup, and has %d results: %v", id, len(results), err)
-		}
-	}
-	if !h.postAndFollow(t, 7) {
-		t.Error("the earlier version does not work on")
-	}
-	eventually(t, "the unfinished tasks of the backup have ended", s.allCompleted)
-	h.stop(worker)
-	h.stop(server)
-}
-
 // stored has n tasks completed before anything else happens.
 func (s *site) stored(t *testing.T, n int) {
 	t.Helper()

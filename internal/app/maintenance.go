@@ -28,7 +28,6 @@ func (s *Server) backgroundLoops() []*maintenance.Loop {
 		maintenance.NewReaper(maintenance.ReaperConfig{Store: s.metrics.Observe(s.store, nil), Logger: s.log, Every: s.cfg.ReapInterval}),
 		maintenance.NewSilentWorkers(maintenance.SilentWorkersConfig{Store: s.store, Logger: s.log}),
 		retention,
-		maintenance.NewFillContexts(maintenance.FillContextsConfig{Store: s.store, Logger: s.log, Every: maintenance.DefaultFillEvery}),
 		maintenance.NewSearch(maintenance.SearchConfig{Store: s.store, Read: s.service.Content.Read, Logger: s.log, Every: maintenance.DefaultSearchEvery}),
 		maintenance.NewSeries(maintenance.SeriesConfig{Store: s.store, Logger: s.log, Every: maintenance.DefaultSeriesEvery}),
 	}

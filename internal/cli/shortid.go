@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"iter"
 	"regexp"
 	"strings"
 
@@ -17,48 +18,40 @@ var shortID = regexp.MustCompile(`^[0-9A-Fa-f]{8}$`)
 const mostSame = 5
 
 // resolve returns the whole id for the end of one. Any other text is returned as it is.
-func resolve(given, kind string, ending func(short string, p bloom.Page) ([]string, error)) (string, error) {
+func resolve[T any](given, kind string, ending func(short string) iter.Seq2[T, error], id func(T) string) (string, error) {
 	if !shortID.MatchString(given) {
 		return given, nil
 	}
-	ids, err := ending(strings.ToLower(given), bloom.Page{Limit: mostSame})
-	switch {
-	case err != nil:
-		return "", err
-	case len(ids) == 0:
-		return "", fmt.Errorf("no %s has an id that ends in %s", kind, given)
-	case len(ids) > 1:
-		return "", usagef("%s is the end of several ids; give one of them:\n  %s", given, strings.Join(ids, "\n  "))
-	}
-	return ids[0], nil
-}
-
-// ends returns the ids of a list that end in short: a server that does not know the filter sends
-// the newest entries.
-func ends[T any](list []T, err error, short string, id func(T) string) ([]string, error) {
 	var ids []string
-	for _, one := range list {
-		if strings.HasSuffix(id(one), short) {
-			ids = append(ids, id(one))
+	for one, err := range ending(strings.ToLower(given)) {
+		if err != nil {
+			return "", err
+		}
+		if ids = append(ids, id(one)); len(ids) == mostSame {
+			break
 		}
 	}
-	return ids, err
+	switch len(ids) {
+	case 0:
+		return "", fmt.Errorf("no %s has an id that ends in %s", kind, given)
+	case 1:
+		return ids[0], nil
+	}
+	return "", usagef("%s is the end of several ids; give one of them:\n  %s", given, strings.Join(ids, "\n  "))
 }
 
 // findTask returns the id of a task given as its id or the end of it.
 func findTask(ctx context.Context, api *client.Client, given string) (string, error) {
-	return resolve(given, "task", func(short string, p bloom.Page) ([]string, error) {
-		list, _, err := api.Tasks(ctx, bloom.TaskQuery{ShortID: short, Page: p})
-		return ends(list, err, short, func(t bloom.Task) string { return t.ID })
-	})
+	return resolve(given, "task", func(short string) iter.Seq2[bloom.Task, error] {
+		return api.AllTasks(ctx, bloom.TaskQuery{ShortID: short})
+	}, func(t bloom.Task) string { return t.ID })
 }
 
 // findArtifact returns the id of an artifact.
 func findArtifact(ctx context.Context, api *client.Client, given string) (string, error) {
-	return resolve(given, "artifact", func(short string, p bloom.Page) ([]string, error) {
-		list, _, err := api.Artifacts(ctx, bloom.ArtifactQuery{ShortID: short, Page: p})
-		return ends(list, err, short, func(a bloom.Artifact) string { return a.ID })
-	})
+	return resolve(given, "artifact", func(short string) iter.Seq2[bloom.Artifact, error] {
+		return api.AllArtifacts(ctx, bloom.ArtifactQuery{ShortID: short})
+	}, func(a bloom.Artifact) string { return a.ID })
 }
 
 // findContext returns the id of a context. Callers choose it, so it may look like the end of another.
@@ -70,10 +63,9 @@ func findContext(ctx context.Context, api *client.Client, given string) (string,
 	if err == nil || bloom.KindOf(err) != bloom.KindNotFound {
 		return given, err
 	}
-	return resolve(given, "context", func(short string, p bloom.Page) ([]string, error) {
-		list, _, err := api.Contexts(ctx, bloom.ContextQuery{ShortID: short, Page: p})
-		return ends(list, err, short, func(x bloom.Context) string { return x.ID })
-	})
+	return resolve(given, "context", func(short string) iter.Seq2[bloom.Context, error] {
+		return api.AllContexts(ctx, bloom.ContextQuery{ShortID: short})
+	}, func(x bloom.Context) string { return x.ID })
 }
 
 // find replaces the end of a task's id by the whole.

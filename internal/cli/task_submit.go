@@ -14,7 +14,6 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/client"
-	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
 // maxTask is the largest task that the server accepts, as JSON, in bytes.
@@ -80,7 +79,6 @@ func (f *taskFlags) spec(inv *invocation) (bloom.TaskSpec, error) {
 	}
 	if f.Delay > 0 {
 		spec.DelayMS = max(1, f.Delay.Milliseconds())
-		spec.RunAt = timing.Millis(time.Now().Add(f.Delay)) // for an earlier server, which ignores the delay
 	}
 	return spec, nil
 }

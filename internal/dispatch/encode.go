@@ -15,13 +15,8 @@ import (
 )
 
 // completionHash is jsonHash of a completion, without the whole encoding of a long
-// output in memory. It ignores the transcript's base, so that a completion that an
-// earlier version accepted is recognized when it is repeated.
+// output in memory.
 func completionHash(c bloom.Completion) string {
-	if c.Transcript != nil {
-		t := *c.Transcript
-		t.Base, c.Transcript = nil, &t
-	}
 	if c.Output == nil {
 		return jsonHash(c)
 	}

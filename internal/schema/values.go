@@ -49,8 +49,7 @@ func ParseList(s string) []string {
 
 // LabelKey returns the key of a set of labels in the queue's index: "" for none, otherwise the
 // SHA-256 of the distinct labels in byte order, joined by NUL, which no label contains. It is a
-// hash because PostgreSQL bounds the length of an index entry; both stores' migrations and
-// PostgreSQL's claim compute it, too.
+// hash because PostgreSQL bounds the length of an index entry. PostgreSQL's claim computes it, too.
 func LabelKey(labels []string) string {
 	if len(labels) == 0 {
 		return ""

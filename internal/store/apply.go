@@ -33,14 +33,10 @@ func (u *Unit) apply(t *Task, l *bloom.Lease, tr lifecycle.Transition, actor str
 		return err
 	}
 	if l != nil && tr.Lease.Status != bloom.LeaseActive {
-		if err := u.countUsage(t, *l, tr.Lease.Usage); err != nil {
-			return err
-		}
+		u.countUsage(t, *l, tr.Lease.Usage)
 	}
 	u.applyLease(l, tr.Lease)
-	if err := u.updateContext(t, before, l == nil && tr.Lease.ID != ""); err != nil {
-		return err
-	}
+	u.updateContext(t, before, l == nil && tr.Lease.ID != "")
 	u.record(t, tr, actor)
 	if t.Policy.Ordered && tr.Task.Status.Terminal() {
 		return u.openNext(t.ContextID)

@@ -105,14 +105,13 @@ func (s *Store) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.A
 		return []bloom.Artifact{}, bloom.Cursor{}, nil
 	case q.TaskID != "":
 		l.first("a.task_id = %s", q.TaskID)
-	case q.ShortID != "":
-		l.first(fmt.Sprintf(s.sql.ShortID, "a.id")+" = %s", q.ShortID)
 	case q.Displaced:
 		l.by = s.sql.True("a.displaced")
 	}
 	if q.Type != "" { // it has no index
 		l.only("a.type", q.Type)
 	}
+	l.ending(fmt.Sprintf(s.sql.ShortID, "a.id"), q.ShortID)
 	items, next, err := list(ctx, s, l, q.Page)
 	for i := range items {
 		contract.CutContent(&items[i], q.TextBytes)

@@ -15,7 +15,6 @@ type Changes struct {
 	Contexts map[string]*ContextChange
 	// Forgotten are contexts to delete.
 	Forgotten []string
-	Filled    *int64 // tasks from this number on were backfilled
 	Counts    Counts
 	Series    Series
 	Gauge     *Gauge

@@ -14,9 +14,7 @@ import (
 )
 
 // Transactions change a context's row by increments, so tasks of one context need not
-// wait for each other. Tasks created before the table of contexts existed are
-// backfilled in batches, the newest first. Until then the row does not include them
-// (context_fill.below).
+// wait for each other.
 
 var contextRows = locked[*bloom.Context]("contexts", "id", "text", "")
 
@@ -28,8 +26,6 @@ func contextFields(x *bloom.Context) []any {
 	return []any{&x.ID, &x.Tasks, &x.Unfinished, &x.Tokens, (*nanos)(&x.CostUSD), &x.WorkerID, &x.CreatedAt, &x.LastUsedAt, &x.UpdatedAt, &x.SessionID, &x.Size, &x.Workspace}
 }
 
-// loadContexts runs after loadTasks: who has locked an older task then sees whether it
-// was backfilled.
 func loadContexts(l *Load, v *Values[string, *bloom.Context]) {
 	pickRows(l, v, "x", contextColumns, contextFields, func(x *bloom.Context) string { return x.ID })
 }
@@ -46,7 +42,7 @@ type ContextChange struct {
 	Unfinished int64
 	Tokens     int64
 	CostNano   int64   // billionths of a US dollar
-	WorkerID   *string // nil: unchanged; a backfilled task sets it only if the context has none
+	WorkerID   *string // nil: unchanged
 }
 
 // ContextsInOrder returns the changed contexts by id, so that transactions lock them in
@@ -82,13 +78,10 @@ func (u *Unit) newInContext(t *Task) {
 }
 
 // updateContext adds what a task's transition changes to its context.
-func (u *Unit) updateContext(t *Task, before bloom.TaskState, leased bool) error {
+func (u *Unit) updateContext(t *Task, before bloom.TaskState, leased bool) {
 	ended, requeued := !before.Status.Terminal() && t.Status.Terminal(), before.Status.Terminal() && !t.Status.Terminal()
 	if !ended && !requeued && !leased {
-		return nil
-	}
-	if counted, err := u.counted(t); err != nil || !counted {
-		return err
+		return
 	}
 	x := u.contextChange(t)
 	switch {
@@ -100,18 +93,12 @@ func (u *Unit) updateContext(t *Task, before bloom.TaskState, leased bool) error
 	if leased {
 		x.WorkerID = t.WorkerID
 	}
-	return nil
 }
 
 // ForgetContext deletes a context and its transcript.
 func (s *Store) ForgetContext(ctx context.Context, id, actor string) error {
 	if id != storable.Text(id) {
 		return bloom.ErrContextNotFound
-	}
-	if !s.filled.Load() {
-		if more, err := s.FillContexts(ctx); err != nil || more {
-			return cmp.Or(err, error(bloom.Conflict("Contexts of older tasks are still being indexed; try again in a moment")))
-		}
 	}
 	reads := func(r *Rows) {
 		contextRows.want(r, id)
@@ -177,9 +164,7 @@ func (s *Store) addContextUsage(ctx context.Context, contexts []bloom.Context) e
 // Contexts lists contexts, that with the newest task first.
 func (s *Store) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error) {
 	l := &listing[bloom.Context]{from: "contexts", as: "x", columns: contextColumns, fields: contextFields}
-	if q.ShortID != "" { // its index has no seq, which every new task changes
-		l.first(fmt.Sprintf(s.sql.Among, "x.seq", "SELECT h.seq FROM contexts h WHERE "+fmt.Sprintf(s.sql.ShortID, "h.id")+" = %[1]s"), q.ShortID)
-	}
+	l.ending(fmt.Sprintf(s.sql.ShortID, "x.id"), q.ShortID)
 	contexts, next, err := list(ctx, s, l, q.Page)
 	if err == nil {
 		err = s.addContextUsage(ctx, contexts)
@@ -208,8 +193,5 @@ func (d *Dialect) contexts(c *Changes, add func(string, ...any)) {
 	}
 	for _, url := range c.Removal.URLs {
 		add(`INSERT INTO removed_contents (url, removed_at) VALUES ($1, $2)`, url, c.Now)
-	}
-	if c.Filled != nil {
-		add(`UPDATE context_fill SET below = $1`, *c.Filled)
 	}
 }

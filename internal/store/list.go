@@ -64,6 +64,14 @@ func (l *listing[T]) only(column, value string) {
 	l.filter += " AND " + column + " || '' = " + l.arg(value)
 }
 
+// ending adds a condition for the end of an id, unless the value is empty. No index has it: ids
+// end at random, and every new row would change a page of its own.
+func (l *listing[T]) ending(end, value string) {
+	if value != "" {
+		l.only(end, value)
+	}
+}
+
 // where returns the condition by which the list walks along its index.
 func (l *listing[T]) where() string {
 	if l.by == "" {

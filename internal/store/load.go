@@ -56,8 +56,6 @@ func (l *Load) Run(n Native) {
 	run(l, files, loadFiles)
 	run(l, fileCounts, loadFileCounts)
 	run(l, archived, loadArchived)
-	run(l, filledFrom, loadFilledFrom)
-	run(l, spent, loadSpent)
 	run(l, contextRows, loadContexts)
 	run(l, &transcripts.Query, loadTranscripts)
 	run(l, &places.Query, loadPlaces)

@@ -19,9 +19,7 @@ type AgedContext struct {
 // RemoveContexts forgets contexts that have not been used for long, by their newest
 // task, the longest unused first.
 func (s *Store) RemoveContexts(ctx context.Context, r contract.RemoveRequest) (did contract.Removed, err error) {
-	if did.Next = r.After; !s.filled.Load() {
-		return did, nil // a task that is not backfilled yet may belong to any of them
-	}
+	did.Next = r.After
 	now, err := s.Time(ctx)
 	if err != nil {
 		return did, err

@@ -36,13 +36,13 @@ func (u *Unit) addToSeries(from, to bloom.TaskStatus) {
 
 // countUsage adds what an attempt has used to the time series and its context, when its lease
 // ends. A completion after the lease has expired replaces what was counted then.
-func (u *Unit) countUsage(t *Task, was bloom.Lease, used bloom.Usage) error {
+func (u *Unit) countUsage(t *Task, was bloom.Lease, used bloom.Usage) {
 	var counted bloom.Usage
 	if was.Status != bloom.LeaseActive {
 		counted = was.Usage
 	}
 	if used == counted {
-		return nil
+		return
 	}
 	tokens, cost := used.TokensUsed-counted.TokensUsed, used.CostNano()-counted.CostNano()
 	n := &u.c.Series
@@ -50,13 +50,9 @@ func (u *Unit) countUsage(t *Task, was bloom.Lease, used bloom.Usage) error {
 	n[seriesTokensIn] += used.InputTokens - counted.InputTokens
 	n[seriesTokensOut] += used.OutputTokens - counted.OutputTokens
 	n[seriesCost] += cost
-	if inContext, err := u.counted(t); err != nil || !inContext {
-		return err
-	}
 	x := u.contextChange(t)
 	x.Tokens += tokens
 	x.CostNano += cost
-	return nil
 }
 
 // KeepSeries adds a sample of the queue, folds old minutes into hours, and removes

@@ -63,8 +63,6 @@ type Dialect struct {
 	// another; "" if all do. Numbers assigned after it become visible in their order.
 	InOrder string
 	TaskOf  string // the id of the task of the audit entry a
-	Tokens  string // the number of tokens of the result r
-	Cost    string // the cost of the result r in billionths of a dollar
 	// In is the condition that a column is in the array parameter, whose elements have
 	// the type kind.
 	In func(column string, parameter int, kind string) string

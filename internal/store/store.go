@@ -35,7 +35,6 @@ type Store struct {
 	quarantined quarantine
 	refused     atomic.Pointer[string] // why the last write failed, as a sentence; nil if it did not
 	outage      outage
-	filled      atomic.Bool   // the backfill of contexts has finished
 	indexed     atomic.Bool   // all tasks older than the index are indexed
 	sealing     sync.Mutex    // held while audit entries are chained
 	unsealed    chan struct{} // holds a token while committed entries are not chained
@@ -63,7 +62,6 @@ func New(db Database, cfg Config, log *slog.Logger) *Store {
 	s.outage.now = time.Now
 	s.quarantined.until = map[quarantineKey]time.Time{}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.checkFilled()
 	go func() {
 		defer close(s.served)
 		s.serve()

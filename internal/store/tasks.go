@@ -419,7 +419,6 @@ func (s *Store) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Tas
 			cut("t.prompt", n)
 	}
 	l := &listing[Task]{from: "llm_tasks", as: "t", columns: columns, fields: wholeFields}
-	l.also(fmt.Sprintf(s.sql.ShortID, "t.id"), q.ShortID)
 	l.also("t.context_id", q.ContextID)
 	l.also("t.worker_id", q.WorkerID)
 	s.status(l, q.Status)
@@ -427,6 +426,7 @@ func (s *Store) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Tas
 	if q.Error != "" { // it has no index
 		l.only("t.error_class", q.Error)
 	}
+	l.ending(fmt.Sprintf(s.sql.ShortID, "t.id"), q.ShortID)
 	for _, label := range q.Labels { // nor have they
 		l.filter += " AND " + fmt.Sprintf(s.sql.Has, "t.labels", l.arg(label))
 	}

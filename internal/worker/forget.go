@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/bloom-runtime/bloom"
@@ -105,10 +103,7 @@ type progress struct {
 func openProgress(path string) *progress {
 	raw, _ := os.ReadFile(path)
 	p := &progress{path: path}
-	if json.Unmarshal(raw, &p.last) != nil {
-		seq, _ := strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64) // of an earlier version
-		p.last = mark{Seq: seq}
-	}
+	_ = json.Unmarshal(raw, &p.last)
 	p.last.Seq = max(0, p.last.Seq)
 	return p
 }

@@ -95,7 +95,18 @@ export class Runtime {
 
   /** Puts queued tasks into the store of the server, before it starts. */
   async fill(tasks: number) {
-    const args = ['run', '-trimpath', '.', 'fill', '-n', String(tasks), '--queued', '100', '--data-dir', path.join(this.dir, 'data')]
+    const args = [
+      'run',
+      '-trimpath',
+      '.',
+      'fill',
+      '-n',
+      String(tasks),
+      '--queued',
+      '100',
+      '--data-dir',
+      path.join(this.dir, 'data'),
+    ]
     const filling = launch('go', args, { ...process.env, CGO_ENABLED: '0' }, path.join(root, 'bench'))
     const code = await new Promise((resolve) => filling.child.once('exit', resolve))
     if (code !== 0) throw new Error(`bench fill: ${code}\n${filling.log()}`)

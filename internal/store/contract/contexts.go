@@ -35,9 +35,6 @@ type ContextStore interface {
 	ForgetContext(ctx context.Context, id, actor string) error
 	// Forgotten lists contexts that were forgotten after the given number, oldest first.
 	Forgotten(ctx context.Context, after int64, limit int) ([]bloom.ForgottenContext, error)
-	// FillContexts adds contexts for a batch of tasks created before contexts were recorded, newest
-	// first. Call it again while it returns more.
-	FillContexts(ctx context.Context) (more bool, err error)
 }
 
 const (

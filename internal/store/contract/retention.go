@@ -62,7 +62,7 @@ type RetentionStore interface {
 	RemoveAudit(ctx context.Context, r RemoveRequest) (Removed, error)
 	// RemoveContexts forgets contexts, as ForgetContext does, that have no unfinished task and saw
 	// no task created, ended or requeued since the cutoff. Each gets its own audit entry
-	// (ActionContextForgotten). It does nothing until FillContexts is done.
+	// (ActionContextForgotten).
 	RemoveContexts(ctx context.Context, r RemoveRequest) (Removed, error)
 	// RemoveForgotten removes old entries from the list of forgotten contexts. It is not audited.
 	RemoveForgotten(ctx context.Context, r RemoveRequest) (Removed, error)

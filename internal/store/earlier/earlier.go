@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	_ "modernc.org/sqlite" // registers the driver
 
+	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
@@ -135,12 +136,25 @@ func write(ctx context.Context, path string, c converted) (moved []Moved, err er
 	if _, err := tx.ExecContext(ctx, countAll); err != nil {
 		return nil, err
 	}
-	// The server then backfills the contexts.
-	if _, err := tx.ExecContext(ctx, `UPDATE context_fill SET below = (SELECT COALESCE(MAX(seq) + 1, 0) FROM llm_tasks)`); err != nil {
+	if _, err := tx.ExecContext(ctx, usageOfAll, bloom.MaxTokens); err != nil {
+		return nil, err
+	}
+	if _, err := tx.ExecContext(ctx, contextsOfAll, bloom.MaxTokens); err != nil {
 		return nil, err
 	}
 	return moved, tx.Commit()
 }
+
+// usageOfAll sets what the attempts have used. Only their tokens were known then.
+const usageOfAll = `UPDATE leases SET tokens = coalesce((SELECT min(json_extract(r.metrics, '$.tokens_used'), ?)
+	FROM llm_results r WHERE r.task_id = leases.task_id AND r.epoch = leases.epoch), 0)`
+
+// contextsOfAll adds the contexts of the tasks.
+const contextsOfAll = `INSERT INTO contexts (id, seq, created_at, last_used_at, updated_at, tasks, unfinished, tokens, worker_id)
+	SELECT t.context_id, max(t.seq), min(t.created_at), max(t.created_at), max(t.updated_at), count(*), sum(t.status = 'queued'),
+		coalesce(sum((SELECT sum(min(json_extract(r.metrics, '$.tokens_used'), ?)) FROM llm_results r WHERE r.task_id = t.id)), 0),
+		(SELECT w.worker_id FROM llm_tasks w WHERE w.context_id = t.context_id AND w.worker_id IS NOT NULL ORDER BY w.seq DESC LIMIT 1)
+	FROM llm_tasks t GROUP BY t.context_id`
 
 // countAll sets the counters of stats.
 const countAll = `UPDATE counters SET

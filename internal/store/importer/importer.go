@@ -96,9 +96,6 @@ func (m *mover) run(ctx context.Context) (done []Imported, err error) {
 	if err := m.sequences(ctx); err != nil {
 		return nil, fmt.Errorf("import: sequences: %w", err)
 	}
-	if err := m.fill(ctx); err != nil {
-		return nil, fmt.Errorf("import: contexts: %w", err)
-	}
 	if err := m.chain(ctx); err != nil {
 		return nil, fmt.Errorf("import: audit: %w", err)
 	}
@@ -126,16 +123,6 @@ func (m *mover) sequences(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// fill copies the progress of the backfill of contexts.
-func (m *mover) fill(ctx context.Context) error {
-	var below int64
-	if err := m.from.QueryRowContext(ctx, `SELECT below FROM context_fill`).Scan(&below); err != nil {
-		return err
-	}
-	_, err := m.to.Exec(ctx, `UPDATE context_fill SET below = $1`, below)
-	return err
 }
 
 // chain copies the head of the audit's chain and the progress of its export.

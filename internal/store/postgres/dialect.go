@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/store"
 )
 
@@ -31,8 +30,6 @@ var dialect = &store.Dialect{
 	Lock:       " FOR UPDATE OF %s SKIP LOCKED",
 	InOrder:    fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d, 0)`, lockForgotten),
 	TaskOf:     "CASE WHEN a.entity_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN a.entity_id::uuid END",
-	Tokens:     metric("tokens_used", bloom.MaxTokens),
-	Cost:       "round(" + metric("cost_usd", int64(bloom.MaxCostUSD)) + " * 1000000000)",
 	In: func(column string, parameter int, kind string) string {
 		return fmt.Sprintf("%s = ANY(%s)", column, array(parameter, kind))
 	},
@@ -58,11 +55,6 @@ func array(parameter int, kind string) string {
 		return fmt.Sprintf("$%d::text[]::uuid[]", parameter)
 	}
 	return fmt.Sprintf("$%d::%s[]", parameter, kind)
-}
-
-// metric is an expression for a number in a result's metrics, capped at most.
-func metric(name string, most int64) string {
-	return fmt.Sprintf("CASE WHEN jsonb_typeof(r.metrics->'%[1]s') = 'number' THEN least((r.metrics->>'%[1]s')::numeric, %[2]d) ELSE 0 END", name, most)
 }
 
 // queryer is a pool or a connection.

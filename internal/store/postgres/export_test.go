@@ -7,9 +7,7 @@ var Supported = supported
 
 // Writes returns the statements that write rows.
 func Writes() (texts []string) {
-	for _, b := range []*bulk{putContexts, fillContexts} {
-		texts = append(texts, b.one, b.many)
-	}
+	texts = append(texts, putContexts.one, putContexts.many)
 	for _, l := range store.Layouts {
 		texts = append(texts, compiled(l).one, compiled(l).many)
 	}

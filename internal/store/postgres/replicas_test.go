@@ -179,7 +179,6 @@ func (p *pair) ForgetContext(ctx context.Context, id, actor string) error {
 func (p *pair) Forgotten(ctx context.Context, after int64, limit int) ([]bloom.ForgottenContext, error) {
 	return p.next().Forgotten(ctx, after, limit)
 }
-func (p *pair) FillContexts(ctx context.Context) (bool, error) { return p.next().FillContexts(ctx) }
 func (p *pair) Artifact(ctx context.Context, id string) (bloom.Artifact, error) {
 	return p.next().Artifact(ctx, id)
 }

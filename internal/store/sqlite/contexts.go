@@ -2,13 +2,12 @@ package sqlite
 
 import "github.com/bloom-runtime/bloom/internal/store"
 
-// addToContext adds increments to a context. During the backfill (?11) the worker is
-// only set if there is none.
+// addToContext adds increments to a context.
 const addToContext = `INSERT INTO contexts AS c (id, seq, created_at, last_used_at, updated_at, tasks, unfinished, tokens, cost_nano, worker_id)
 	VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10)
 	ON CONFLICT (id) DO UPDATE SET seq = MAX(c.seq, ?2), created_at = MIN(c.created_at, ?3), last_used_at = MAX(c.last_used_at, ?4),
 		updated_at = MAX(c.updated_at, ?5), tasks = c.tasks + ?6, unfinished = c.unfinished + ?7, tokens = c.tokens + ?8, cost_nano = c.cost_nano + ?9,
-		worker_id = CASE WHEN ?11 THEN COALESCE(c.worker_id, ?10) ELSE COALESCE(?10, c.worker_id) END`
+		worker_id = COALESCE(?10, c.worker_id)`
 
 // workedInContext adds the increments of a transaction without new tasks. It does not
 // touch the index of contexts.
@@ -26,8 +25,7 @@ func (t *tx) putContexts(c *store.Changes) error {
 				continue
 			}
 		}
-		if _, err := t.exec(addToContext, x.ID, x.Seq, x.CreatedAt, x.LastUsedAt, x.UpdatedAt, x.Tasks, x.Unfinished, x.Tokens, x.CostNano, x.WorkerID,
-			c.Filled != nil); err != nil {
+		if _, err := t.exec(addToContext, x.ID, x.Seq, x.CreatedAt, x.LastUsedAt, x.UpdatedAt, x.Tasks, x.Unfinished, x.Tokens, x.CostNano, x.WorkerID); err != nil {
 			return err
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/storable"
 	"github.com/bloom-runtime/bloom/internal/store"
 )
@@ -27,8 +26,6 @@ var dialect = &store.Dialect{
 	Index:      " INDEXED BY %s",
 	Now:        "$1",
 	TaskOf:     "a.entity_id",
-	Tokens:     metric("tokens_used", bloom.MaxTokens),
-	Cost:       "round(" + metric("cost_usd", int64(bloom.MaxCostUSD)) + " * 1e9)",
 	In: func(column string, parameter int, _ string) string {
 		return fmt.Sprintf("%s IN (SELECT value FROM json_each($%d))", column, parameter)
 	},
@@ -54,12 +51,6 @@ var dialect = &store.Dialect{
 		}
 		return []any{string(storable.MustJSON(rows))}
 	},
-}
-
-// metric is an expression for a number in a result's metrics, capped at most.
-func metric(name string, most int64) string {
-	m := "CASE WHEN json_valid(r.metrics) THEN r.metrics ELSE '{}' END"
-	return fmt.Sprintf("CASE WHEN json_type(%[1]s, '$.%[2]s') IN ('integer', 'real') THEN min(json_extract(%[1]s, '$.%[2]s'), %[3]d) ELSE 0 END", m, name, most)
 }
 
 // Query runs a query. Calls read a bounded number of rows, so ctx is not passed to

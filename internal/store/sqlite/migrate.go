@@ -3,26 +3,14 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"embed"
 	"errors"
-
-	lite "modernc.org/sqlite"
 
 	"github.com/bloom-runtime/bloom/internal/schema"
 )
 
 //go:embed migrations/*.sql
 var migrations embed.FS
-
-// init registers a function that migrations use.
-func init() {
-	lite.MustRegisterDeterministicScalarFunction("bloom_label_key", 1,
-		func(_ *lite.FunctionContext, args []driver.Value) (driver.Value, error) {
-			labels, _ := args[0].(string)
-			return schema.LabelKey(schema.ParseList(labels)), nil
-		})
-}
 
 // Migrations lists all schema migrations, the oldest first, and which of them were
 // applied to the database at path. It only reads, and works while a process has the

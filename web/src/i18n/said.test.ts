@@ -157,17 +157,6 @@ describe('what a worker says', () => {
     expect(all.filter((sentence) => say(sentence) === sentence)).toEqual([])
   })
 
-  it('is in Ukrainian as earlier versions said it', async () => {
-    await setLanguage('uk', false)
-    const all = Object.keys(server.earlier).map((english) => english.replaceAll('{{n}}', '7'))
-    expect(all.filter((english) => say(english) === english)).toEqual([])
-    expect(say("claude's living process did not keep to its turn: a second result")).toBe(
-      'живий процес claude вийшов за межі свого кроку: a second result',
-    )
-    // A sentence that is said again belongs to those of today.
-    expect(Object.keys(server.earlier).filter((english) => english in server.sentences)).toEqual([])
-  })
-
   it('keeps what it quotes', async () => {
     await setLanguage('uk', false)
     expect(say("the model's API refused the request (400): prompt: too odd")).toBe(
@@ -234,7 +223,7 @@ describe('what the server says', () => {
       expect(say(`Too many requests: the limit for ${whose} is 20 a minute; try again later`)).not.toContain(whose)
     expect(say('worker key pi in the attic')).toBe('Ключ pi in the attic (Виконавець)')
     expect(say('Invalid request: prompt must not be empty')).toBe('Запит неправильний: prompt не може бути порожнім')
-    for (const [english, text] of Object.entries({ ...server.earlier, ...server.sentences })) {
+    for (const [english, text] of Object.entries(server.sentences)) {
       const names = (of: string) => [...new Set(of.match(/\{\{\w+\}\}/g) ?? [])].sort()
       expect(names(text), english).toEqual(names(english))
     }

@@ -9,8 +9,6 @@ import type { ApiError } from '@/api/client'
 export interface ServerTexts {
   codes: Record<string, string>
   sentences: Record<string, string>
-  /** What workers said before it was reworded: those of an earlier version still do, and records hold it. */
-  earlier: Record<string, string>
 }
 
 interface Form {
@@ -28,8 +26,7 @@ const shapes: Record<string, string> = {
 }
 const languages = new Map<string, { codes: Record<string, string>; exact: Map<string, string>; forms: Form[] }>()
 
-export function learn(language: string, { codes, ...said }: ServerTexts) {
-  const sentences = { ...said.earlier, ...said.sentences }
+export function learn(language: string, { codes, sentences }: ServerTexts) {
   const exact = new Map(Object.entries(sentences).filter(([english]) => !english.includes('{{')))
   const forms = Object.entries(sentences)
     .filter(([english]) => !exact.has(english))

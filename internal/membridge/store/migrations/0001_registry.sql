@@ -2,6 +2,8 @@
 -- Unix milliseconds by the store's clock; lists and objects are JSON text.
 
 -- +goose Up
+-- bound is what an agent is bound to: the SHA-256 of its own token in hex, empty for none.
+-- posted_at is its last registration.
 CREATE TABLE agents (
     name           TEXT    PRIMARY KEY,
     url            TEXT    NOT NULL,
@@ -17,7 +19,9 @@ CREATE TABLE agents (
     os_info        TEXT    NOT NULL,
     install_method TEXT    NOT NULL,
     drain          INTEGER NOT NULL CHECK (drain IN (0, 1)),
+    bound          TEXT    NOT NULL DEFAULT '',
     registered_at  BIGINT  NOT NULL,
+    posted_at      BIGINT  NOT NULL DEFAULT 0,
     last_seen      BIGINT,
     heartbeat_at   BIGINT
 );
@@ -28,6 +32,7 @@ CREATE TABLE projects (
     source       TEXT   NOT NULL CHECK (source IN ('manual', 'heartbeat')),
     created_at   BIGINT NOT NULL
 );
+-- The project that an agent's job names.
 CREATE INDEX projects_name ON projects (name);
 
 CREATE TABLE nodes (
@@ -38,6 +43,7 @@ CREATE TABLE nodes (
     ip_addrs      TEXT   NOT NULL,
     project_id    TEXT,
     agent_version TEXT   NOT NULL,
+    bound         TEXT   NOT NULL DEFAULT '', -- as of agents
     registered_at BIGINT NOT NULL,
     last_seen     BIGINT NOT NULL,
     PRIMARY KEY (canonical_id, node_id)
@@ -60,6 +66,8 @@ CREATE TABLE terms (
     PRIMARY KEY (canonical_id, epoch)
 );
 
+-- output is what an agent's own program said when it carried a job out: stdout, stderr and
+-- returncode, as JSON.
 CREATE TABLE jobs (
     id           TEXT   PRIMARY KEY,
     kind         TEXT   NOT NULL CHECK (kind IN ('push', 'pull')),
@@ -68,11 +76,13 @@ CREATE TABLE jobs (
     agent        TEXT   NOT NULL,
     status       TEXT   NOT NULL CHECK (status IN ('queued', 'delivered', 'completed', 'failed')),
     detail       TEXT   NOT NULL,
+    output       TEXT   NOT NULL DEFAULT '{}',
     created_at   BIGINT NOT NULL,
     updated_at   BIGINT NOT NULL,
     finished_at  BIGINT,
     CHECK ((finished_at IS NOT NULL) = (status IN ('completed', 'failed')))
 );
+-- Lists, and which jobs an agent has to carry out.
 CREATE INDEX jobs_newest ON jobs (created_at, id);
 CREATE INDEX jobs_open ON jobs (agent) WHERE status IN ('queued', 'delivered');
 
@@ -80,12 +90,3 @@ CREATE TABLE control_plane (
     id       INTEGER PRIMARY KEY CHECK (id = 1),
     alive_at BIGINT  NOT NULL
 );
-
--- +goose Down
-DROP TABLE control_plane;
-DROP TABLE jobs;
-DROP TABLE terms;
-DROP TABLE leaderships;
-DROP TABLE nodes;
-DROP TABLE projects;
-DROP TABLE agents;
