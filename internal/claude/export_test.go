@@ -11,6 +11,9 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
+// Isolation returns the settings that a folder does not override.
+func (c Config) Isolation() string { return c.isolation() }
+
 // ReadStream feeds output to the stream's reader in pieces of the given size
 // and returns the longest line it handed over and how many bytes it kept.
 func ReadStream(output []byte, piece, limit int) (longest, lines int) {

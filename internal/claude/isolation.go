@@ -2,29 +2,46 @@ package claude
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/workspace"
 )
 
 // noMemory switches off claude's memory, which belongs to a folder: one context's words would
 // reach the next.
 const noMemory = "CLAUDE_CODE_DISABLE_AUTO_MEMORY"
 
-// routes name the variables that decide where claude sends the model's credential.
+// routes name the variables that decide where claude sends the model's credential and the
+// conversation.
 var routes = []string{
 	"ANTHROPIC_BASE_URL", "ANTHROPIC_BEDROCK_BASE_URL", "ANTHROPIC_VERTEX_BASE_URL", "ANTHROPIC_FOUNDRY_BASE_URL",
+	"ANTHROPIC_AWS_BASE_URL", "ANTHROPIC_BEDROCK_MANTLE_BASE_URL", "ANTHROPIC_GOOGLE_CLOUD_BASE_URL",
+	"CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY", "CLAUDE_CODE_USE_ANTHROPIC_AWS",
+	"CLAUDE_CODE_USE_MANTLE", "CLAUDE_CODE_USE_ANTHROPIC_GOOGLE_CLOUD", "CLAUDE_CODE_USE_GATEWAY",
+	"CLAUDE_CODE_SKIP_BEDROCK_AUTH", "CLAUDE_CODE_SKIP_VERTEX_AUTH", "CLAUDE_CODE_SKIP_FOUNDRY_AUTH",
+	"CLAUDE_CODE_SKIP_ANTHROPIC_AWS_AUTH", "CLAUDE_CODE_SKIP_MANTLE_AUTH", "CLAUDE_CODE_SKIP_ANTHROPIC_GOOGLE_CLOUD_AUTH",
 	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
 	"NODE_EXTRA_CA_CERTS", "NODE_TLS_REJECT_UNAUTHORIZED",
 }
 
+// credentials name the variables with which claude identifies itself to the provider. One of a
+// folder would take the place of the worker's, and the provider's refusal would park the worker.
+var credentials = []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS"}
+
+// keptDays is claude's own default of how long it keeps conversations.
+const keptDays = 30
+
 // isolation returns settings that a folder's own settings do not override. Messages of other
 // sessions are refused, which those of one user could otherwise send, and no scheduled
-// prompts are run, which any task could leave in its folder. The model's credential goes where the
-// operator sends it. There is no memory, unless PassEnv leaves it to the operator.
+// prompts are run, which any task could leave in its folder. The model's credential is the
+// operator's, and goes where the operator sends it. Conversations, which belong to all contexts,
+// are kept as long as the operator says. There is no memory, unless PassEnv leaves it to the
+// operator.
 func (c Config) isolation() string {
 	env := map[string]string{"CLAUDE_CODE_DISABLE_CRON": "1"}
 	if !slices.Contains(c.PassEnv, noMemory) {
@@ -40,8 +57,22 @@ func (c Config) isolation() string {
 			env[name] = value
 		}
 	}
-	return string(storable.MustJSON(map[string]any{"crossSessionInbound": "refuse", "apiKeyHelper": own.APIKeyHelper, "env": env}))
+	for _, name := range credentials {
+		_, own := own.Env[name]
+		_, piped := descriptorOf[name]
+		if !own && (lookup(inherited, name) == "" || piped && !slices.Contains(c.PassEnv, name)) {
+			env[name] = "" // a value would be on the command line
+		}
+	}
+	kept := own.CleanupPeriodDays
+	if kept <= 0 {
+		kept = keptDays
+	}
+	return string(storable.MustJSON(map[string]any{"crossSessionInbound": "refuse", "apiKeyHelper": own.APIKeyHelper, "cleanupPeriodDays": kept, "env": env}))
 }
+
+// maxSettings limits what is read of claude's own settings, in bytes.
+const maxSettings = 1 << 20
 
 // inherited names what claude reads in the folders above its own: instructions, agents, commands,
 // skills and MCP servers, and the settings of a repository, which may name commands.
@@ -71,16 +102,25 @@ func (c Config) setInheritedAside() (names []string, err error) {
 // userSettings are what counts of the operator's own settings of claude. Its variables win over the
 // environment.
 type userSettings struct {
-	Env          map[string]string `json:"env"`
-	APIKeyHelper string            `json:"apiKeyHelper"`
+	Env               map[string]string `json:"env"`
+	APIKeyHelper      string            `json:"apiKeyHelper"`
+	CleanupPeriodDays int               `json:"cleanupPeriodDays"`
 }
 
 func (c Config) userSettings() (own userSettings) {
 	if len(c.SettingSources) > 0 && !slices.Contains(c.SettingSources, "user") {
 		return own
 	}
-	raw, err := os.ReadFile(filepath.Join(c.configDir(), "settings.json"))
-	if err != nil || json.Unmarshal(raw, &own) != nil {
+	path, err := filepath.EvalSymlinks(filepath.Join(c.configDir(), "settings.json"))
+	if err != nil {
+		return own
+	}
+	file, _, err := workspace.OpenRegularPath(path, os.O_RDONLY) // a task may have put a pipe or a device there
+	if err != nil {
+		return own
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	if json.NewDecoder(io.LimitReader(file, maxSettings)).Decode(&own) != nil {
 		return userSettings{} // claude says what is wrong with it
 	}
 	return own

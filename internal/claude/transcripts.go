@@ -136,5 +136,5 @@ func (t *taskRun) loadEarlier(ctx context.Context) {
 		fmt.Fprintf(&b, "<earlier_message role=\"user\">\n%s\n</earlier_message>\n<earlier_message role=\"assistant\">\n%s\n</earlier_message>\n\n", x.Prompt, x.Output)
 	}
 	b.WriteString("The current message follows.\n\n")
-	t.preamble = b.String()
+	t.preamble = guardPrompt(b.String(), t.workdir)
 }
