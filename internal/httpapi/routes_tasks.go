@@ -23,7 +23,7 @@ type taskFilter struct {
 	AgentSlug string   `query:"agent_slug"`
 	WorkerID  string   `query:"worker_id"`
 	Error     string   `query:"error_class"`
-	Label     []string `query:"label,explode" doc:"A label that the task requires (repeatable)"`
+	Label     []string `query:"label,explode" maxItems:"32" doc:"A label that the task requires (repeatable)"`
 	ShortID   string   `query:"short_id" doc:"The last 8 characters of the id, as the web application shows it"`
 	Text      string   `query:"q" doc:"Full-text search in prompts and newest outputs: words, \"phrases\", and prefixes with an asterisk; the last word is a prefix. Or a part of the id, at least 4 characters. Tasks then have a snippet; a page has at most 100 tasks, with texts of at most 4 KiB"`
 }
