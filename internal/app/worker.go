@@ -150,10 +150,10 @@ func (t traced) Run(ctx context.Context, task bloom.Task, emit func(typ string, 
 // claudeConfig returns how a worker runs claude.
 func claudeConfig(run config.Run, stateDir string, moves *transcripts, log *slog.Logger) claude.Config {
 	return claude.Config{
-		Path: run.Claude, Workdir: run.Workdir, WorkdirPerContext: run.PerContext(), StateDir: stateDir, AgentsDir: run.AgentsDir,
+		Path: run.Claude, Workdir: run.Workdir, WorkdirPerContext: run.PerContext(), OnlyContexts: false, StateDir: stateDir, AgentsDir: run.AgentsDir,
 		PermissionMode: run.PermissionMode, AllowedTools: run.AllowedTool, DisallowedTools: run.DisallowedTool,
 		SettingSources: run.SettingSource, MCPConfig: run.MCPConfig, StrictMCPConfig: run.StrictMCP,
-		Model: run.Model, PassEnv: run.PassEnv, Silence: run.Silence, Warm: run.KeepAlive, Transcripts: moves, Workspaces: workspaces{moves}, AwaitOutcome: nil, Log: log,
+		Model: run.Model, PassEnv: run.PassEnv, Silence: run.Silence, Background: 0, Warm: run.KeepAlive, Transcripts: moves, Workspaces: workspaces{moves}, AwaitOutcome: nil, Log: log,
 		Uploads: moves, UploadGrace: 0, MaxFiles: run.UploadMaxFiles, MaxFileBytes: int64(run.UploadMaxMiB) << 20,
 	}
 }

@@ -119,7 +119,7 @@ func (c Config) userSettings() (own userSettings) {
 	if err != nil {
 		return own
 	}
-	defer file.Close() //nolint:errcheck // it was only read
+	defer file.Close()
 	if json.NewDecoder(io.LimitReader(file, maxSettings)).Decode(&own) != nil {
 		return userSettings{} // claude says what is wrong with it
 	}

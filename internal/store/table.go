@@ -81,7 +81,7 @@ func (v *Values[K, V]) recheck(b Batch) {
 	var absent []string
 	for k := range v.Want {
 		if _, ok := v.read[k]; !ok {
-			absent = append(absent, any(k).(string)) //nolint:errcheck,forcetypeassert // rows are locked by names
+			absent = append(absent, any(k).(string)) //nolint:forcetypeassert // rows are locked by names
 		}
 	}
 	if v.q.kind == "uuid" {
@@ -119,7 +119,7 @@ type Rows struct {
 // of returns a transaction's values of a query.
 func (q *Query[K, V]) of(r *Rows) *Values[K, V] {
 	if is := r.read[q.number]; is != nil {
-		return is.(*Values[K, V]) //nolint:errcheck,forcetypeassert // of the same query
+		return is.(*Values[K, V]) //nolint:forcetypeassert // of the same query
 	}
 	v := &Values[K, V]{Want: map[K]int{}, read: map[K]V{}, busy: map[K]struct{}{}, q: q}
 	r.read[q.number] = v
@@ -228,7 +228,7 @@ type changes[K comparable, R any] struct {
 
 func (t *Table[K, R]) in(all *Changes) *changes[K, R] {
 	if is := all.tables[t.number]; is != nil {
-		return is.(*changes[K, R]) //nolint:errcheck,forcetypeassert // of the same table
+		return is.(*changes[K, R]) //nolint:forcetypeassert // of the same table
 	}
 	c := &changes[K, R]{t: t, seen: map[K]*entry[K, R]{}}
 	all.tables[t.number] = c

@@ -34,7 +34,7 @@ var bulks sync.Map
 
 func compiled(l *store.Layout) *bulk {
 	if b, ok := bulks.Load(l); ok {
-		return b.(*bulk) //nolint:errcheck,forcetypeassert // nothing else is stored
+		return b.(*bulk) //nolint:forcetypeassert // nothing else is stored
 	}
 	b, _ := bulks.LoadOrStore(l, newBulk(l.Columns, func(list, rows, count string) string {
 		if l.Mode == store.Insert || l.Mode == store.Replace {
@@ -52,7 +52,7 @@ func compiled(l *store.Layout) *bulk {
 		// It was locked, and so it is a bug if one does not exist.
 		return "WITH changed AS (" + change + " WHERE t." + names[0] + " = x." + names[0] + " RETURNING 1) SELECT 1 / (count(*) = " + count + ")::int FROM changed"
 	}))
-	return b.(*bulk) //nolint:errcheck,forcetypeassert // nothing else is stored
+	return b.(*bulk) //nolint:forcetypeassert // nothing else is stored
 }
 
 // newBulk builds both texts by calling text with the columns' names, the rows, and their

@@ -13,7 +13,7 @@ var inserts sync.Map
 
 func insertTexts(l *store.Layout) *[4]string {
 	if texts, ok := inserts.Load(l); ok {
-		return texts.(*[4]string) //nolint:errcheck,forcetypeassert // nothing else is stored
+		return texts.(*[4]string) //nolint:forcetypeassert // nothing else is stored
 	}
 	row := "(" + strings.Repeat("?,", len(l.Columns)-1) + "?)"
 	var texts [4]string
