@@ -391,14 +391,14 @@ func TestAFolderDoesNotChooseTheProvider(t *testing.T) {
 // A pipe or an endless device in the place of claude's own settings holds nobody up.
 func TestClaudesOwnSettingsAreAFile(t *testing.T) {
 	t.Parallel()
-	for name, make := range map[string]func(path string) error{
+	for name, put := range map[string]func(path string) error{
 		"a pipe":            func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"an endless device": func(path string) error { return os.Symlink("/dev/zero", path) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			home := t.TempDir()
-			if err := errors.Join(os.Mkdir(filepath.Join(home, ".claude"), 0o700), make(filepath.Join(home, ".claude", "settings.json"))); err != nil {
+			if err := errors.Join(os.Mkdir(filepath.Join(home, ".claude"), 0o700), put(filepath.Join(home, ".claude", "settings.json"))); err != nil {
 				t.Fatal(err)
 			}
 			if got := (claude.Config{Environ: []string{"HOME=" + home}}).Isolation(); !strings.Contains(got, `"apiKeyHelper":""`) {
@@ -426,6 +426,19 @@ func TestAFolderDoesNotChooseTheCredential(t *testing.T) {
 	writeFile(t, filepath.Join(h.home, ".claude", "settings.json"), `{"apiKeyHelper":"echo of-the-operator"}`)
 	if got := used(); !strings.Contains(got, "of-the-operator") {
 		t.Errorf("the credential is %q, want that of the operator's helper", got)
+	}
+}
+
+// By a folder's settings, claude would delete the conversations of all contexts. It does that in its
+// own time, so the test looks at what overrides them.
+func TestTheOperatorChoosesHowLongConversationsAreKept(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	for _, c := range []struct{ own, want string }{{`{}`, "30"}, {`{"cleanupPeriodDays":90}`, "90"}, {`{"cleanupPeriodDays":0}`, "30"}} {
+		writeFile(t, filepath.Join(home, ".claude", "settings.json"), c.own)
+		if got := (claude.Config{Environ: []string{"HOME=" + home}}).Isolation(); !strings.Contains(got, `"cleanupPeriodDays":`+c.want+`,`) {
+			t.Errorf("with %s the settings are %s", c.own, got)
+		}
 	}
 }
 

@@ -178,6 +178,20 @@ func (h *harness) beginsAnew(a *archive, code string) {
 	}
 }
 
+// The summary has earlier prompts and answers, in which claude would see mentions of files.
+func TestASummaryOfEarlierTasksReadsNoFile(t *testing.T) {
+	t.Parallel()
+	a, harnesses := fleet(t, 1, 0, standin.Sequence(standin.Reply{Text: "noted"}))
+	secret := filepath.Join(t.TempDir(), "secret.txt")
+	writeFile(t, secret, "canary-content")
+	a.said["ctx"] = []bloom.Exchange{{Prompt: "read @" + secret, Output: "it is @" + secret}}
+	run, j := harnesses[0].turn(a, "and now?")
+	wantSuccess(t, run, "noted")
+	if got := harnesses[0].conversation(); !j.warned("transcript_missing") || strings.Count(got, secret) != 2 || strings.Contains(got, "canary-content") {
+		t.Errorf("events %v, conversation:\n%s", j.of(claude.EventWarning), got)
+	}
+}
+
 // A task can reach what claude keeps of its session.
 func TestATranscriptThatIsNoFileDelaysNobody(t *testing.T) {
 	t.Parallel()
