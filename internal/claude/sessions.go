@@ -43,7 +43,8 @@ type savedSession struct {
 	// version before the last turn that ended here, Before the version here before that
 	// turn, and Next the one after it; nil means none. Pushed is whether Next was uploaded,
 	// and Parts the number of uploaded parts. LeaseID is the lease of the turn. It is
-	// removed if the turn could not be uploaded, but its outcome was accepted.
+	// removed if the turn could not be uploaded, but its outcome was accepted. TaskID is set if
+	// Next is an unfinished turn, which only that task's next attempt continues.
 	Movable bool               `json:"movable,omitempty"`
 	Base    *transcriptVersion `json:"base,omitempty"`
 	Before  *transcriptVersion `json:"before,omitempty"`
@@ -51,17 +52,18 @@ type savedSession struct {
 	Pushed  bool               `json:"pushed,omitempty"`
 	Parts   int                `json:"parts,omitempty"`
 	LeaseID string             `json:"lease_id,omitempty"`
+	TaskID  string             `json:"task_id,omitempty"`
 }
 
-// current returns the local version of the transcript that counts while the server has the
-// stored one; nil if there is none.
-func (s savedSession) current(stored *transcriptVersion) *transcriptVersion {
+// current returns the local version of the transcript that counts for a task while the server
+// has the stored one; nil if there is none.
+func (s savedSession) current(stored *transcriptVersion, taskID string) *transcriptVersion {
 	switch {
 	case same(s.Next, stored):
 		return s.Next
 	case !same(s.Base, stored):
 		return nil
-	case s.Pushed || s.LeaseID != "": // the last turn was not completed
+	case s.Pushed || s.LeaseID != "" || s.TaskID != "" && s.TaskID != taskID: // the last turn was not completed
 		return s.Before
 	}
 	return s.Next

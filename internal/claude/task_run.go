@@ -27,7 +27,7 @@ type taskRun struct {
 	base        string             // its SHA-256 when the task began; empty for nothing
 	local       *transcriptVersion // what the turn follows here; it may have more than stored
 	restored    bool               // it was fetched for this task
-	preamble    string             // summary of earlier tasks, put before the prompt of a new session
+	preamble    string             // put before the prompt: of a new session, a summary of earlier tasks
 	sessionID   string
 	lastMessage string // the id of claude's last message
 	transcript  *bloom.TranscriptUpdate
@@ -91,6 +91,8 @@ func (t *taskRun) do(parent context.Context) verdict {
 	out := session.turn(ctx, prompt)
 	if resumes && (out.noConversation() || t.restored && out.refusedSession()) && ctx.Err() == nil {
 		t.emit.warn("session_gone", "claude cannot resume this context's session; starting a new one")
+		prompt = strings.TrimPrefix(prompt, t.preamble)
+		t.preamble = ""
 		if t.config.Transcripts != nil && t.exclusive {
 			t.stored, t.storedParts, t.local = nil, 0, nil
 			t.loadEarlier(ctx)
@@ -115,6 +117,13 @@ func (t *taskRun) do(parent context.Context) verdict {
 	t.runner.agent.Store(t.task.AgentSlug)
 	t.runner.Prepare()
 	return v
+}
+
+// worked reports whether the model has answered in this run.
+func (t *taskRun) worked() bool {
+	t.meterMu.Lock()
+	defer t.meterMu.Unlock()
+	return t.meter.total() != usage{}
 }
 
 // outcomePace is how long a task waits before it asks again for the outcome of its

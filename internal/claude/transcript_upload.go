@@ -12,9 +12,15 @@ import (
 )
 
 // saveTranscript uploads what the task added to the context's transcript, and returns the
-// update for its completion. An attempt that will be retried adds nothing.
+// update for its completion. An attempt that will be retried adds nothing. If it had worked until
+// the provider refused to go on, its task's next attempt here continues it, unless its files are
+// discarded (see moving).
 func (t *taskRun) saveTranscript(ctx context.Context, v verdict) *bloom.TranscriptUpdate {
-	if t.config.Transcripts == nil || !t.exclusive || v.release || v.retryable || !validSession(t.sessionID) {
+	if t.config.Transcripts == nil || !t.exclusive || !validSession(t.sessionID) {
+		return nil
+	}
+	again := v.release || v.retryable
+	if again && (v.class != bloom.ClassRateLimited && v.class != bloom.ClassAuth || t.moving() || !t.worked()) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
@@ -23,7 +29,7 @@ func (t *taskRun) saveTranscript(ctx context.Context, v verdict) *bloom.Transcri
 	if v.ok {
 		awaitLine(context.WithoutCancel(ctx), path, t.lastMessage)
 	}
-	update, err := t.uploadTranscript(ctx, path)
+	update, err := t.uploadTranscript(ctx, path, again)
 	if err != nil {
 		t.config.Log.Warn("a context's transcript could not be uploaded", "context_id", t.task.ContextID, "error", err)
 		t.emit.warn(bloom.TalkNotKept, "this task's transcript could not be uploaded; until a later task's is, only this worker has it")
@@ -32,8 +38,8 @@ func (t *taskRun) saveTranscript(ctx context.Context, v verdict) *bloom.Transcri
 }
 
 // uploadTranscript uploads the transcript, or what follows the stored version, and records
-// what was uploaded.
-func (t *taskRun) uploadTranscript(ctx context.Context, path string) (*bloom.TranscriptUpdate, error) {
+// what was uploaded. An unfinished one is only recorded.
+func (t *taskRun) uploadTranscript(ctx context.Context, path string, unfinished bool) (*bloom.TranscriptUpdate, error) {
 	stored := transcriptVersion{}
 	if t.stored != nil {
 		stored = *t.stored
@@ -52,6 +58,10 @@ func (t *taskRun) uploadTranscript(ctx context.Context, path string) (*bloom.Tra
 	}
 	saved := savedSession{ContextID: t.task.ContextID, SessionID: t.sessionID, Workdir: t.workdir, UpdatedAt: timing.Millis(t.config.Clock.Now()), Movable: true,
 		Base: t.stored, Before: t.local, Next: &transcriptVersion{t.sessionID, size, all}, Parts: t.storedParts, LeaseID: t.lease()}
+	if unfinished {
+		saved.LeaseID, saved.TaskID = "", t.task.ID
+		return nil, t.runner.sessions.save(saved)
+	}
 	u.Parts, err = t.uploadRange(ctx, path, from, size)
 	if saved.Pushed = err == nil; saved.Pushed {
 		if saved.Parts += len(u.Parts); u.After == "" {

@@ -79,12 +79,15 @@ func (t *taskRun) syncSession(ctx context.Context, saved savedSession) (savedSes
 		return saved, nil // it began before the worker stored transcripts
 	}
 	t.stored, t.storedParts = versionOf(st), st.Parts
-	if current := saved.current(t.stored); current != nil && saved.Workdir == t.workdir {
+	if current := saved.current(t.stored, t.task.ID); current != nil && saved.Workdir == t.workdir {
 		if !same(current, saved.Next) {
 			t.runner.pool.evict(t.task.ContextID)
 		}
 		if t.truncateTo(*current) {
 			t.local, saved.SessionID = current, current.SessionID
+			if saved.TaskID != "" && same(current, saved.Next) {
+				t.local, t.preamble = saved.Before, "This task was interrupted. Continue where you were. The task is:\n\n"
+			}
 			return saved, nil
 		}
 	}

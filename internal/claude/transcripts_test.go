@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -189,6 +190,52 @@ func TestASummaryOfEarlierTasksReadsNoFile(t *testing.T) {
 	wantSuccess(t, run, "noted")
 	if got := harnesses[0].conversation(); !j.warned("transcript_missing") || strings.Count(got, secret) != 2 || strings.Contains(got, "canary-content") {
 		t.Errorf("events %v, conversation:\n%s", j.of(claude.EventWarning), got)
+	}
+}
+
+// What the provider refuses to go on with is not paid for twice, and not part of the conversation of
+// other tasks.
+func TestARefusedRunIsContinued(t *testing.T) {
+	t.Parallel()
+	for mode, warm := range modes {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			var limited atomic.Bool
+			a, harnesses := fleet(t, 1, warm, func(r standin.Request) standin.Reply {
+				said := r.Conversation()
+				switch again := strings.Count(said, "This task was interrupted"); {
+				case !strings.Contains(said, "the long work") || !limited.Load():
+					return standin.Reply{Text: "noted"}
+				case strings.Count(said, "canary-done") > again:
+					return standin.Error(429, "rate_limit_error", "slow down")
+				}
+				return standin.Tool("", "Bash", map[string]any{"command": "printf 'canary-%s' done", "description": "work"})
+			})
+			h := harnesses[0]
+			h.config.AllowedTools, h.config.MaxRetries = []string{"Bash"}, 1
+			h.turn(a, "my colour is green")
+			long := task("the long work")
+			refuseTwice := func() {
+				limited.Store(true)
+				defer limited.Store(false)
+				for range 2 {
+					if run, _ := h.run(long); run.Release == nil {
+						t.Fatalf("run = %s, want a release", show(run))
+					}
+				}
+			}
+			refuseTwice()
+			h.turn(a, "another task")
+			if got := h.conversation(); strings.Contains(got, "the long work") || !strings.Contains(got, "my colour is green") {
+				t.Errorf("the conversation of another task:\n%s", got)
+			}
+			refuseTwice()
+			run, _ := h.run(long)
+			wantSuccess(t, run, "noted")
+			if got := h.conversation(); strings.Count(got, "canary-done") != 2 || !strings.Contains(got, "another task") || run.Completion.Transcript == nil {
+				t.Errorf("the work is not continued:\n%s", got)
+			}
+		})
 	}
 }
 
