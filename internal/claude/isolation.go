@@ -2,14 +2,12 @@ package claude
 
 import (
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/bloom-runtime/bloom/internal/storable"
-	"github.com/bloom-runtime/bloom/internal/workspace"
 )
 
 // noMemory switches off claude's memory, which belongs to a folder: one context's words would
@@ -111,16 +109,8 @@ func (c Config) userSettings() (own userSettings) {
 	if len(c.SettingSources) > 0 && !slices.Contains(c.SettingSources, "user") {
 		return own
 	}
-	path, err := filepath.EvalSymlinks(filepath.Join(c.configDir(), "settings.json"))
-	if err != nil {
-		return own
-	}
-	file, _, err := workspace.OpenRegularPath(path, os.O_RDONLY) // a task may have put a pipe or a device there
-	if err != nil {
-		return own
-	}
-	defer file.Close()
-	if json.NewDecoder(io.LimitReader(file, maxSettings)).Decode(&own) != nil {
+	raw, err := readLinked(filepath.Join(c.configDir(), "settings.json"), maxSettings)
+	if err != nil || json.Unmarshal(raw, &own) != nil {
 		return userSettings{} // claude says what is wrong with it
 	}
 	return own

@@ -19,6 +19,7 @@ var everything = map[string]func(*testing.T){
 	"TestAResumedTaskIsChargedForItselfOnly":           TestAResumedTaskIsChargedForItselfOnly,
 	"TestARateLimitWithAResetTimeReleasesTheTask":      TestARateLimitWithAResetTimeReleasesTheTask,
 	"TestALostSessionIsReplacedAndReported":            TestALostSessionIsReplacedAndReported,
+	"TestASuccessIsNotRepeatedForWhatIsOnStderr":       TestASuccessIsNotRepeatedForWhatIsOnStderr,
 	"TestTwoTasksOfOneContextForkTheSession":           TestTwoTasksOfOneContextForkTheSession,
 	"TestTimeoutEndsTheRun":                            TestTimeoutEndsTheRun,
 	"TestSilenceEndsTheRun":                            TestSilenceEndsTheRun,

@@ -51,6 +51,19 @@ func TestALostSessionIsReplacedAndReported(t *testing.T) {
 	}
 }
 
+// A hook or an MCP server may print the same words.
+func TestASuccessIsNotRepeatedForWhatIsOnStderr(t *testing.T) {
+	t.Parallel()
+	h := newNewcomerHarness(t, warmIn(t), ",Outlive,", "echo >&2 'No conversation found with session ID: x'")
+	for range 2 {
+		run, j := h.run(task("hello"))
+		wantSuccess(t, run, "ok")
+		if j.warned("session_gone") {
+			t.Error("the turn was repeated")
+		}
+	}
+}
+
 func TestTwoTasksOfOneContextForkTheSession(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})

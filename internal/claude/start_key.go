@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/bloom-runtime/bloom/internal/workspace"
 )
 
 // maxStartupFiles is the maximum number of files that are compared before a warm process
@@ -93,18 +95,19 @@ func visitFiles(ctx context.Context, path string, left *int, visit func(string, 
 	})
 }
 
+// maxState limits what is read of claude's own state file, in bytes.
+const maxState = 16 << 20
+
 // mcpServers returns the user's MCP servers from claude's own state file, undecoded.
 func mcpServers(path string) (json.RawMessage, error) {
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return nil, nil //nolint:nilerr // there are none
-	}
-	if info.Size() > 16<<20 {
-		return nil, errTooManyFiles
-	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
+	raw, err := readLinked(path, maxState+1)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, workspace.ErrNotRegular):
+		return nil, nil // there are none
+	case err != nil:
 		return nil, err
+	case len(raw) > maxState:
+		return nil, errTooManyFiles
 	}
 	var state struct {
 		Servers json.RawMessage `json:"mcpServers"`

@@ -69,12 +69,16 @@ func (o outcome) unfinished() bool {
 	return o.told || slices.ContainsFunc(o.background, func(b backgroundTask) bool { return !b.endless() })
 }
 
-// noConversation reports whether claude did not know the session to resume.
+// noConversation reports whether claude failed before it began because it did not know the session
+// to resume. Anything else may also print such words.
 func (o outcome) noConversation() bool {
+	if o.worked || o.result != nil && !o.result.IsError {
+		return false
+	}
 	text := o.stderr
 	if o.result != nil {
 		text += " " + strings.Join(o.result.Errors, " ")
-		if o.result.Result != nil && o.result.IsError {
+		if o.result.Result != nil {
 			text += " " + *o.result.Result
 		}
 	}
