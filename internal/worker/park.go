@@ -2,6 +2,8 @@ package worker
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,7 +25,7 @@ const refusedDelay = 2 * time.Second
 // maxPauseReason limits the reason of a pause, in bytes: lists of workers contain it.
 const maxPauseReason = 300
 
-// maxSuspects is how many refused tasks a worker remembers.
+// maxSuspects is how many refused tasks a worker remembers, those that were refused last.
 const maxSuspects = 1000
 
 // A task that alone is refused, which the success of another one since its last refusal shows,
@@ -81,8 +83,13 @@ func (w *Worker) noteCredentials(j *job, run *attempt.Run) {
 // succeeded since it was last refused. It requires w.mu.
 func (w *Worker) suspect(j *job, now time.Time) (alone int) {
 	before, again := w.suspects[j.keeper.task.ID]
-	if len(w.suspects) >= maxSuspects || w.suspects == nil {
+	if w.suspects == nil {
 		w.suspects = map[string]suspicion{}
+	}
+	if !again && len(w.suspects) >= maxSuspects {
+		delete(w.suspects, slices.MinFunc(slices.Collect(maps.Keys(w.suspects)), func(a, b string) int {
+			return w.suspects[a].last.Compare(w.suspects[b].last)
+		}))
 	}
 	if again && w.acceptedAt.After(before.last) {
 		before.alone++
