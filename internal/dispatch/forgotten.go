@@ -13,12 +13,11 @@ const (
 	forgottenPatience = time.Second     // limits the query, because a claim's answer waits for it
 )
 
-// forgotten caches the number of the last forgotten context, so that most claims need
-// no query.
+// forgotten caches the last forgotten context, so that most claims need no query.
 type forgotten struct {
 	refreshing sync.Mutex // held by the one query that renews the cache
 	mu         sync.Mutex // never held during a query
-	last       int64
+	last       bloom.ForgottenContext
 	at         time.Time
 }
 
@@ -29,9 +28,10 @@ type forgotten struct {
 func (s *Service) Forgotten(ctx context.Context, after int64, id string) (list []bloom.ForgottenContext, all bool, err error) {
 	f, now := &s.forgot, s.clock.Now()
 	f.mu.Lock()
-	fresh, more := now.Sub(f.at) < forgottenFor, after < f.last
+	fresh := now.Sub(f.at) < forgottenFor
+	upToDate := f.last.Seq == 0 || after == f.last.Seq && id == f.last.ID || after >= f.last.Seq && id == ""
 	f.mu.Unlock()
-	if !more {
+	if upToDate {
 		if fresh || !f.refreshing.TryLock() {
 			return nil, false, nil
 		}
@@ -43,23 +43,30 @@ func (s *Service) Forgotten(ctx context.Context, after int64, id string) (list [
 	if id != "" && after > 0 {
 		from = after - 1 // with the caller's own
 	}
-	list, err = s.store.Forgotten(ctx, from, bloom.DefaultPageSize)
-	whole := len(list) < bloom.DefaultPageSize
+	found, err := s.store.Forgotten(ctx, from, bloom.DefaultPageSize)
+	list = found
 	if from < after && err == nil {
-		if len(list) > 0 && list[0].Seq == after && list[0].ID == id {
-			list = list[1:]
+		if len(found) > 0 && found[0].Seq == after && found[0].ID == id {
+			list = found[1:]
 		} else {
-			list, err = s.store.Forgotten(ctx, 0, bloom.DefaultPageSize)
-			all, whole = len(list) > 0, len(list) < bloom.DefaultPageSize
+			from = 0
+			found, err = s.store.Forgotten(ctx, 0, bloom.DefaultPageSize)
+			list, all = found, len(found) > 0
 		}
+	}
+	if err != nil {
+		return nil, false, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if whole && err == nil {
+	whole := len(found) < bloom.DefaultPageSize
+	if whole {
 		f.at = now
 	}
-	for _, x := range list {
-		f.last = max(f.last, x.Seq)
+	if n := len(found); n > 0 && (whole || found[n-1].Seq > f.last.Seq) {
+		f.last = found[n-1]
+	} else if n == 0 && from == 0 {
+		f.last = bloom.ForgottenContext{}
 	}
-	return list, all, err
+	return list, all, nil
 }

@@ -49,3 +49,27 @@ func TestASlowReadOfForgottenContextsDelaysNoOtherClaim(t *testing.T) {
 		t.Errorf("afterwards: %v, %v", list, err)
 	}
 }
+
+// restored has two forgotten contexts.
+type restored struct{ contract.Store }
+
+func (restored) Forgotten(_ context.Context, after int64, _ int) ([]bloom.ForgottenContext, error) {
+	list := []bloom.ForgottenContext{{Seq: 1, ID: "a"}, {Seq: 2, ID: "b"}}
+	return list[min(after, 2):], nil
+}
+
+// After a restore of the database all workers know another one.
+func TestEachWorkersLastForgottenContextIsChecked(t *testing.T) {
+	t.Parallel()
+	service, _ := open(t, func(c *dispatch.Config) { c.Store, c.Clock = restored{c.Store}, standing{} })
+	for _, known := range []struct {
+		seq  int64
+		id   string
+		want int
+	}{{0, "", 2}, {57, "of another database", 2}, {57, "of another database", 2}, {2, "of another database", 2}, {1, "a", 1}, {2, "b", 0}, {58, "of another", 2}} {
+		list, all, err := service.Forgotten(t.Context(), known.seq, known.id)
+		if err != nil || len(list) != known.want || all != (known.want == 2 && known.seq > 0) {
+			t.Errorf("a worker that knows %d %q gets %+v, %v, %v", known.seq, known.id, list, all, err)
+		}
+	}
+}
