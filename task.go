@@ -103,6 +103,7 @@ type TaskState struct {
 	WorkerID        *string    `json:"worker_id" doc:"The current or last worker; null while queued"`
 	Attempts        int        `json:"attempts" doc:"Leases used since the task was created or requeued"`
 	MaxAttempts     int        `json:"max_attempts"`
+	Errors          int        `json:"-"` // attempts that ended with an error and were retried, which sets the next delay
 	RunAt           int64      `json:"run_at" doc:"Earliest start, Unix milliseconds"`
 	ErrorClass      *string    `json:"error_class" doc:"Why the last attempt failed"`
 	CancelRequested bool       `json:"cancel_requested"`

@@ -83,7 +83,10 @@ func Finish(t bloom.TaskState, l bloom.Lease, c bloom.Completion, now int64) (Tr
 		t.Status, t.ErrorClass = bloom.TaskCancelled, &class
 		tr.Action, tr.Event, tr.Detail = audit.ActionTaskCancelled, bloom.EventCancelled, "Cancelled; stopped by "+l.WorkerID
 	case c.Retryable && c.LeaseID != "" && t.Attempts < t.MaxAttempts:
-		t = requeued(t, &class, now+RetryDelay(t.Attempts).Milliseconds(), now)
+		if class != bloom.ClassWorkerLost {
+			t.Errors++
+		}
+		t = requeued(t, &class, now+RetryDelay(t.Errors).Milliseconds(), now)
 		tr.Action, tr.Event = audit.ActionTaskRetried, bloom.EventRetried
 		tr.Detail = fmt.Sprintf("Attempt %d of %d failed (%s); will be retried", t.Attempts, t.MaxAttempts, class)
 	default:
@@ -108,14 +111,14 @@ func requeued(t bloom.TaskState, class *string, runAt, now int64) bloom.TaskStat
 	return t
 }
 
-// RetryDelay returns how long a task waits after its nth failed attempt: 5 s, doubled for each
-// attempt, at most 5 minutes.
-func RetryDelay(attempt int) time.Duration {
+// RetryDelay returns how long a task waits after its nth error: 5 s, doubled for each, at most 5
+// minutes. Attempts that were lost with their worker do not count.
+func RetryDelay(errors int) time.Duration {
 	const base, most = 5 * time.Second, 5 * time.Minute
-	if attempt > 7 {
+	if errors > 7 {
 		return most
 	}
-	return min(base<<max(0, attempt-1), most)
+	return min(base<<max(0, errors-1), most)
 }
 
 // Release ends a lease and refunds its attempt. Repeating the release of the same lease changes

@@ -107,7 +107,7 @@ func Requeue(t bloom.TaskState, now int64) (Transition, error) {
 	}
 	t = requeued(t, nil, now, now)
 	t.Epoch++
-	t.Attempts, t.CancelRequested = 0, false
+	t.Attempts, t.Errors, t.CancelRequested = 0, 0, false
 	return Transition{Task: t, Action: audit.ActionTaskRequeued, Event: bloom.EventRequeued, Detail: "Requeued manually"}, nil
 }
 

@@ -66,7 +66,7 @@ func (t table) insert() string {
 // moved lists all tables, each after the tables that it refers to.
 var moved = []table{
 	{name: "llm_tasks", key: "seq", order: "seq", step: 500, columns: append(columnsOf(`seq bigint, id uuid, status text, gate text, updated_at bigint,
-		lease_id uuid, worker_id text, attempts smallint, max_attempts smallint, run_at bigint, error_class text, cancel_requested boolean, epoch bigint,
+		lease_id uuid, worker_id text, attempts smallint, errors smallint, max_attempts smallint, run_at bigint, error_class text, cancel_requested boolean, epoch bigint,
 		ordered boolean, priority integer, label_key text, preferred_worker text, preferred_until bigint, context_id text, agent_slug text, created_at bigint,
 		desired_format text, timeout_sec integer, budget bigint, labels jsonb, idempotency_scope text, idempotency_key text, body_hash text,
 		context_hints jsonb, prompt text, created_by text, workspace text, artifact_globs jsonb, request_id text`),

@@ -129,6 +129,21 @@ var completionTests = map[string]func(*harness){
 			h.Errorf("results: %+v", results)
 		}
 	},
+	"only errors make the delay before the next attempt longer": func(h *harness) {
+		h.worker("w", 1)
+		task := h.create(attempts(10))
+		for range 3 {
+			h.lease(task.ID, "w")
+			h.advance(time.Hour)
+			h.reap(contract.Reaped{Requeued: 1})
+		}
+		for errors := range 2 {
+			delay := lifecycle.RetryDelay(errors + 1)
+			done := h.complete(failure(task.ID, h.lease(task.ID, "w").ID, "broken", true))
+			same(h, "run at", done.Task.RunAt, h.now()+delay.Milliseconds())
+			h.advance(delay)
+		}
+	},
 	"a late result is accepted while the task is not leased again": func(h *harness) {
 		h.worker("w", 1)
 		task := h.create()

@@ -13,6 +13,7 @@
 
 -- +goose Up
 -- created_by is who created a task: with one key no more than so many may be queued.
+-- errors are the attempts that were retried because of an error, not those that were lost.
 -- request_id is the id of the request that created it, which logs name. last_event is the number
 -- of the stream's last event.
 CREATE TABLE llm_tasks (
@@ -27,6 +28,7 @@ CREATE TABLE llm_tasks (
   timeout_sec       integer  NOT NULL,
   priority          integer  NOT NULL DEFAULT 0,
   attempts          smallint NOT NULL CHECK (attempts BETWEEN 0 AND max_attempts),
+  errors            smallint NOT NULL DEFAULT 0 CHECK (errors BETWEEN 0 AND attempts),
   max_attempts      smallint NOT NULL CHECK (max_attempts BETWEEN 1 AND 10),
   cancel_requested  boolean  NOT NULL DEFAULT false,
   ordered           boolean  NOT NULL DEFAULT false,

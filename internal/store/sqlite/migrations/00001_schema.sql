@@ -5,6 +5,7 @@
 
 -- +goose Up
 -- created_by is who created a task: with one key no more than so many may be queued.
+-- errors are the attempts that were retried because of an error, not those that were lost.
 -- request_id is the id of the request that created it, which logs name. last_event is where the
 -- numbering of the stream goes on after its events were removed; a task whose events are there
 -- does not need it.
@@ -17,6 +18,7 @@ CREATE TABLE llm_tasks (
   lease_id          TEXT,
   worker_id         TEXT,
   attempts          INTEGER NOT NULL CHECK (attempts BETWEEN 0 AND max_attempts),
+  errors            INTEGER NOT NULL DEFAULT 0 CHECK (errors BETWEEN 0 AND attempts),
   max_attempts      INTEGER NOT NULL CHECK (max_attempts BETWEEN 1 AND 10),
   run_at            INTEGER NOT NULL,
   error_class       TEXT,
