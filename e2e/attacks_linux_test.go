@@ -52,6 +52,10 @@ type siege struct {
 func TestAttacksStopNobody(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
+	var err error
+	if h.program, err = unraced(); err != nil {
+		t.Fatal(err)
+	}
 	server := h.serveWith([]string{"GOMEMLIMIT=448MiB"}, "--no-membridge", "--max-connections", "300", "--trusted-proxy", "127.0.0.1/32")
 	pid := server.cmd.Process.Pid
 	t.Log(confine(t, pid, attackMemory))
@@ -88,7 +92,7 @@ func TestAttacksStopNobody(t *testing.T) {
 		if p99 > slowestFleet {
 			t.Errorf("%s: the fleet's p99 was %s", attack.name, p99)
 		}
-		if peak > attackMemory && len(buildFlags) == 0 { // the race detector's own records take five to ten times the memory
+		if peak > attackMemory {
 			t.Errorf("%s: the server took %d MiB", attack.name, peak>>20)
 		}
 	}

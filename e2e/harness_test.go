@@ -27,14 +27,15 @@ const (
 
 // harness is a whole system: one server, some workers, and a scripted model.
 type harness struct {
-	t     *testing.T
-	mark  string
-	dir   string // has all files
-	model *standin.Server
-	apiOf string    // the model's address
-	url   string    // the server's URL, the same after restarts
-	front *balancer // before several replicas; mostly nil
-	api   *client.Client
+	program string // of its servers; "" is the one under test
+	t       *testing.T
+	mark    string
+	dir     string // has all files
+	model   *standin.Server
+	apiOf   string    // the model's address
+	url     string    // the server's URL, the same after restarts
+	front   *balancer // before several replicas; mostly nil
+	api     *client.Client
 
 	mu      sync.Mutex
 	scripts map[string]standin.Responder
@@ -121,7 +122,7 @@ func (h *harness) serve(args ...string) *proc {
 // serveWith is serve with additional environment variables.
 func (h *harness) serveWith(env []string, args ...string) *proc {
 	h.t.Helper()
-	p := spawn(h.t, "server", append(h.env("RUNTIME_API_KEY="+adminKey, "RUNTIME_WORKER_KEY="+workerKey), env...), append([]string{
+	p := spawnAs(h.t, h.program, "server", append(h.env("RUNTIME_API_KEY="+adminKey, "RUNTIME_WORKER_KEY="+workerKey), env...), append([]string{
 		"server", "--data-dir", filepath.Join(h.dir, "server"), "--listen", h.reserve(), "--reap-interval", "250ms",
 	}, args...)...)
 	h.servers = append(h.servers, p)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -72,6 +73,21 @@ func build(dir string) error {
 	programs.bloom = cmp.Or(os.Getenv("BLOOM_TEST_SERVER"), programs.bloom)
 	return nil
 }
+
+// unraced is the program without the race detector, whose own records take five to ten times the
+// memory. It is built with the flags of make build, so that most of it is in the build cache.
+var unraced = sync.OnceValues(func() (path string, err error) {
+	if os.Getenv("BLOOM_TEST_SERVER") != "" || len(buildFlags) == 0 {
+		return programs.bloom, nil
+	}
+	path = programs.bloom + "-unraced"
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "../cmd/bloom")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+})
 
 // claudeBinary returns the real command line: BLOOM_TEST_CLAUDE, else the one that
 // scripts/install-claude.sh installed, else the one on the PATH. Without one the test fails: a

@@ -12,7 +12,7 @@ type claimBody struct {
 	Max        int                    `json:"max" required:"false" minimum:"0" maximum:"32" default:"0" doc:"How many new tasks the worker can take; 0 only renews and waits"`
 	WaitSec    int                    `json:"wait_sec" required:"false" minimum:"0" maximum:"60" default:"0" doc:"How long to wait for changes, in seconds"`
 	Held       []string               `json:"held" required:"false" nullable:"false" maxItems:"256" doc:"Leases the worker holds"`
-	Usage      map[string]bloom.Usage `json:"usage" required:"false" nullable:"false" doc:"What held leases have used so far, by lease id"`
+	Usage      map[string]bloom.Usage `json:"usage" required:"false" nullable:"false" maxProperties:"256" doc:"What held leases have used so far, by lease id"`
 	TTLSeconds int                    `json:"ttl_seconds" required:"false" minimum:"1" maximum:"7200" default:"300" doc:"Of new leases"`
 	// Forgotten is the last forgotten context that the worker knows of.
 	Forgotten   *int64 `json:"forgotten_after" required:"false" minimum:"0" doc:"The last seq of forgotten that the worker knows; absent: forgotten is not listed"`

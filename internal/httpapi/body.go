@@ -66,8 +66,8 @@ func (s *Server) read(c *call, limit int64, dst any, check func([]byte) error) e
 	if !isJSON(c.r.Header.Get("Content-Type")) {
 		return errUnsupportedMedia
 	}
-	if jsonnum.TooDeep(body) {
-		return bloom.Invalid("The body nests deeper than 64 levels")
+	if jsonnum.Exceeds(body) {
+		return bloom.Invalid("The body nests deeper than 64 levels or has more than 20000 values")
 	}
 	if err := unmarshal(body, dst); err != nil {
 		return err

@@ -20,8 +20,11 @@ const (
 )
 
 const (
-	tinyBody  = 8 << 10         // bodies up to this many bytes take less than their connection and need no admission
-	smallBody = 64 << 10        // bodies up to this many bytes need no admission as large ones
+	tinyBody  = 8 << 10  // most of a body of a caller without a key
+	smallBody = 64 << 10 // bodies up to this many bytes need no admission as large ones
+	// leastBody is the least memory to which a body is admitted: with its connection, a body of a
+	// few bytes takes about as much while it is waited for.
+	leastBody = 32 << 10
 	bodyWait  = 5 * time.Second // for admission
 	bodyGrace = 10 * time.Second
 	bodyTime  = 5 * time.Minute // for a whole body
@@ -93,13 +96,11 @@ func (s *Server) readBody(c *call, buf *bytes.Buffer, limit int64, check func(be
 
 // readFirst reads the first bytes of a body. ended means that it has no more than n.
 func (s *Server) readFirst(c *call, buf *bytes.Buffer, body io.Reader, n int64) (ended bool, err error) {
-	if n > tinyBody {
-		part, err := s.admit(c.r.Context(), c, s.small, n, errBusy)
-		if err != nil {
-			return false, err
-		}
-		defer part.Shrink(0)
+	part, err := s.admit(c.r.Context(), c, s.small, max(n, leastBody), errBusy)
+	if err != nil {
+		return false, err
 	}
+	defer part.Shrink(0)
 	buf.Grow(int(n) + bytes.MinRead)
 	read, err := buf.ReadFrom(io.LimitReader(body, n+1))
 	return read <= n, bodyError(err)

@@ -67,8 +67,8 @@ func (s *Server) appendEvents(ctx context.Context, c *call, in *appendInput) (*r
 func parseEvent(line []byte, number int64) (bloom.WorkerEvent, error) {
 	var e bloom.WorkerEvent
 	where := "line " + itoa(number)
-	if jsonnum.TooDeep(line) {
-		return e, bloom.Invalid("An event nests deeper than 64 levels", bloom.FieldError{Field: where, Message: "must nest at most 64 levels"})
+	if jsonnum.Exceeds(line) {
+		return e, bloom.Invalid("An event nests deeper than 64 levels or has more than 20000 values", bloom.FieldError{Field: where, Message: "must nest at most 64 levels and have at most 20000 values"})
 	}
 	if err := unmarshal(line, &e); err != nil {
 		return e, bloom.Invalid("An event is not a valid JSON object", bloom.FieldError{Field: where, Message: `must be {"seq","type","at","data"}`})

@@ -31,6 +31,9 @@ func (s *Server) putFile(ctx context.Context, c *call, in *fileUpload) (*reply[b
 	if err := s.mayUse(ctx, c, in.ID, in.LeaseID); err != nil {
 		return nil, err
 	}
+	if err := s.countStream(c); err != nil {
+		return nil, err
+	}
 	f := dispatch.FileUpload{TaskID: in.ID, LeaseID: in.LeaseID, Path: in.Path, Type: in.Type, Tags: in.Tag, Size: size, SHA256: in.SHA256, Actor: actorOf(c, "")}
 	if err := s.svc.CheckFile(ctx, f); err != nil {
 		return nil, err

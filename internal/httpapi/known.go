@@ -53,7 +53,7 @@ func (s *Server) noFields(c *call) error {
 	if err := s.readBody(c, &buf, limitBody, nil); err != nil {
 		return err
 	}
-	if body := buf.Bytes(); json.Valid(body) && !jsonnum.TooDeep(body) {
+	if body := buf.Bytes(); json.Valid(body) && !jsonnum.Exceeds(body) {
 		return c.knownFields(body, none{})
 	}
 	return nil

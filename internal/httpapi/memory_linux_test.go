@@ -197,6 +197,38 @@ func TestHalfSentBodiesTakeLittleMemory(t *testing.T) {
 	p.staysSmall("half-sent bodies")
 }
 
+// Two bytes of a body may become a hundred in memory.
+func TestBodiesOfManyValuesTakeLittleMemory(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t)
+	p.worker("w", 1)
+	task, lease := p.held()
+	many := func(n int) string { return "[{}" + strings.Repeat(",{}", n) + "]" }
+	var all sync.WaitGroup
+	for path, body := range map[string]string{
+		"/llm-tasks/" + task + "/complete": `{"status":"success","lease_id":"` + lease + `","metrics":{"warnings":` + many(10<<20) + `}}`,
+		"/workers/w/logs":                  `{"lines":` + many(300_000) + `}`,
+		"/llm-tasks":                       `{"context_id":"c","agent_slug":"a","prompt":"p","context_hints":[""` + strings.Repeat(`,""`, 1_000_000) + `]}`,
+	} {
+		for range 6 {
+			all.Go(func() {
+				for {
+					a := p.do("POST", "/api/runtime"+path, body)
+					if a.status == 503 && a.header.Get("Retry-After") != "" {
+						continue
+					}
+					if a.status != 400 || !strings.Contains(string(a.body), "20000 values") {
+						t.Errorf("%s: %d %.200s", path, a.status, a.body)
+					}
+					return
+				}
+			})
+		}
+	}
+	all.Wait()
+	p.staysSmall("bodies of many values")
+}
+
 // half sends less of a body than it announces.
 func (p *process) half(key, path string, size int, text string) net.Conn {
 	p.t.Helper()
@@ -266,8 +298,15 @@ func TestManySearchesTakeLittleMemory(t *testing.T) {
 			if i%2 == 0 {
 				path += "&preview=1048576"
 			}
-			if a := p.do("GET", path, ""); a.status != 200 {
-				t.Errorf("%d %.200s", a.status, a.body)
+			for { // searches wait for their turn, but not for ever
+				a := p.do("GET", path, "")
+				if a.status == 200 {
+					return
+				}
+				if a.status != 503 || a.header.Get("Retry-After") == "" {
+					t.Errorf("%d %.200s", a.status, a.body)
+					return
+				}
 			}
 		})
 	}
@@ -294,6 +333,9 @@ func TestManyReadersOfLargeAnswersTakeLittleMemory(t *testing.T) {
 				must(t, err)
 			}
 		}
+	}
+	for range 400 { // of 0.5 MB each
+		p.stalled("/stats/series?step=60")
 	}
 	var viewer bloom.CreatedKey
 	p.call(201, &viewer, "POST", "/keys", `{"name":"v","role":"viewer"}`)

@@ -32,7 +32,8 @@ type route struct {
 	body         any    // a value of the body's type, for the description; nil: none
 	raw          bool   // the body is binary, for the description
 	lines        bool   // the body is lines of JSON
-	texts        bool   // the response may have up to a page of texts
+	small        bool   // GET: the response has few KB, or is membridge's; other GETs wait for memory
+	large        bool   // another method: the response may have a long text, or the work takes as much
 	answer       any    // a value of the type that a streamed response writes; nil: none
 	media        string // of that response; "" means application/json
 }
@@ -69,6 +70,7 @@ func handle[I, O any](s *Server, rt route, h func(ctx context.Context, c *call, 
 		op.Security = []map[string][]string{{}}
 	}
 	known := parameters(reflect.TypeFor[I]())
+	streams := reflect.TypeFor[O]() == reflect.TypeFor[huma.StreamResponse]() // they reserve what they need
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
 		c := callOf(ctx)
 		if rt.method != http.MethodGet {
@@ -76,7 +78,7 @@ func handle[I, O any](s *Server, rt route, h func(ctx context.Context, c *call, 
 				return nil, s.failure(ctx, c.id, err)
 			}
 		}
-		if rt.texts {
+		if rt.large || rt.method == http.MethodGet && !rt.small && !streams {
 			if err := s.reserve(ctx, c, answerBytes); err != nil {
 				return nil, s.failure(ctx, c.id, err)
 			}

@@ -55,9 +55,9 @@ func (s *Server) systemRoutes() {
 	for _, p := range []struct{ path, id string }{
 		{runtimePath + "/health", "health"}, {"/health", "root-health"}, {"/healthz", "healthz"},
 	} {
-		handle(s, route{method: http.MethodGet, path: p.path, id: p.id, summary: "Health", tag: "system"}, s.health)
+		handle(s, route{method: http.MethodGet, path: p.path, id: p.id, small: true, summary: "Health", tag: "system"}, s.health)
 	}
-	handle(s, route{method: http.MethodGet, path: "/readyz", id: "readyz", summary: "Readiness: 503 while the store does not answer or refuses writes", tag: "system"},
+	handle(s, route{method: http.MethodGet, path: "/readyz", id: "readyz", small: true, summary: "Readiness: 503 while the store does not answer or refuses writes", tag: "system"},
 		func(ctx context.Context, c *call, in *none) (*reply[health], error) {
 			h, err := s.health(ctx, c, in)
 			if err == nil && s.writable.check(s.clock, s.svc.Writable) != nil {
@@ -65,7 +65,7 @@ func (s *Server) systemRoutes() {
 			}
 			return h, err
 		})
-	handle(s, route{method: http.MethodGet, path: runtimePath + "/config", id: "get-config", summary: "Settings", tag: "system"},
+	handle(s, route{method: http.MethodGet, path: runtimePath + "/config", id: "get-config", small: true, summary: "Settings", tag: "system"},
 		func(context.Context, *call, *none) (*reply[dispatch.Settings], error) {
 			return &reply[dispatch.Settings]{http.StatusOK, s.svc.Settings()}, nil
 		})
@@ -79,7 +79,7 @@ func (s *Server) systemRoutes() {
 			return &reply[dispatch.Settings]{http.StatusOK, set}, err
 		})
 	handle(s, route{method: http.MethodPost, path: runtimePath + "/test-connection", id: "test-connection", summary: "Test the connection to membridge with the stored settings", tag: "system"}, s.testConnection)
-	handle(s, route{method: http.MethodGet, path: runtimePath + "/stats", id: "stats", summary: "Counts at a glance", tag: "system"},
+	handle(s, route{method: http.MethodGet, path: runtimePath + "/stats", id: "stats", small: true, summary: "Counts at a glance", tag: "system"},
 		func(ctx context.Context, _ *call, _ *none) (*reply[bloom.Stats], error) {
 			st, err := s.store.Stats(ctx)
 			return &reply[bloom.Stats]{http.StatusOK, st}, err

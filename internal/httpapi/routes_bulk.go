@@ -24,7 +24,7 @@ func (s *Server) bulkRoutes() {
 		{search.BulkCancel, "Cancel many tasks", "Cancel all tasks that match", contract.Store.Cancel},
 		{search.BulkRequeue, "Put many tasks back in the queue", "Put all tasks that match back in the queue", contract.Store.Requeue},
 	} {
-		handle(s, route{method: http.MethodPost, path: tasksPath + "/" + op.Name, id: op.Name + "-tasks", summary: op.many, tag: "tasks", body: bloom.TaskIDs{}},
+		handle(s, route{method: http.MethodPost, path: tasksPath + "/" + op.Name, id: op.Name + "-tasks", large: true, summary: op.many, tag: "tasks", body: bloom.TaskIDs{}},
 			func(ctx context.Context, c *call, _ *none) (*reply[bloom.TaskOutcomes], error) {
 				var in bloom.TaskIDs
 				if err := s.decode(c, limitBody, &in); err != nil {
@@ -33,7 +33,7 @@ func (s *Server) bulkRoutes() {
 				results := s.forEach(ctx, c, in.IDs, op.do)
 				return &reply[bloom.TaskOutcomes]{http.StatusOK, bloom.TaskOutcomes{Results: results}}, nil
 			})
-		handle(s, route{method: http.MethodPost, path: tasksPath + "/" + op.Name + "-matching", id: op.Name + "-matching-tasks", summary: op.all, tag: "tasks", body: bloom.TasksMatching{}},
+		handle(s, route{method: http.MethodPost, path: tasksPath + "/" + op.Name + "-matching", id: op.Name + "-matching-tasks", large: true, summary: op.all, tag: "tasks", body: bloom.TasksMatching{}},
 			func(ctx context.Context, c *call, _ *none) (*reply[bloom.TasksMatched], error) {
 				var in bloom.TasksMatching
 				if err := s.decode(c, limitBody, &in); err != nil {

@@ -62,20 +62,23 @@ func (s *Server) contextRoutes() {
 			err := s.store.ForgetContext(ctx, in.ID, c.caller.Name)
 			return &reply[droppedContext]{http.StatusOK, droppedContext{true, in.ID}}, err
 		})
-	handle(s, route{method: http.MethodGet, path: transcriptPath, id: "transcript-state", summary: "The state of the transcript of a held task's context", tag: "leases"},
+	handle(s, route{method: http.MethodGet, path: transcriptPath, id: "transcript-state", small: true, summary: "The state of the transcript of a held task's context", tag: "leases"},
 		underLease(s, func(ctx context.Context, _ *call, task bloom.Task) (*reply[bloom.TranscriptState], error) {
 			st, _, err := s.svc.Transcripts.Transcript(ctx, task.ContextID, false)
 			return &reply[bloom.TranscriptState]{http.StatusOK, st}, err
 		}))
 	handle(s, route{method: http.MethodGet, path: transcriptPath + "/content", id: "transcript-content", summary: "The transcript of a held task's context, compressed", tag: "leases"}, underLease(s, s.transcriptContent))
 	handle(s, route{method: http.MethodPut, path: transcriptPath, id: "put-transcript-part", summary: "Upload what a turn added to its context's transcript", tag: "leases", raw: true}, s.putTranscriptPart)
-	handle(s, route{method: http.MethodGet, path: workspacePath, id: "workspace-state", summary: "The state of the working folder of a held task's context", tag: "leases"},
+	handle(s, route{method: http.MethodGet, path: workspacePath, id: "workspace-state", small: true, summary: "The state of the working folder of a held task's context", tag: "leases"},
 		underLease(s, func(ctx context.Context, _ *call, task bloom.Task) (*reply[bloom.WorkspaceState], error) {
 			st, _, err := s.svc.Transcripts.Workspace(ctx, task.ContextID, false)
 			return &reply[bloom.WorkspaceState]{http.StatusOK, st}, err
 		}))
 	handle(s, route{method: http.MethodGet, path: workspacePath + "/content", id: "workspace-content", summary: "The working folder of a held task's context, as a compressed tar archive", tag: "leases"},
 		underLease(s, func(ctx context.Context, c *call, task bloom.Task) (*huma.StreamResponse, error) {
+			if err := s.countStream(c); err != nil {
+				return nil, err
+			}
 			st, content, err := s.svc.Transcripts.Workspace(ctx, task.ContextID, true)
 			return s.frames(ctx, c, task, st.SHA256, content), err
 		}))
@@ -118,6 +121,9 @@ func (s *Server) putTranscriptPart(ctx context.Context, c *call, in *partUpload)
 	if err != nil {
 		return nil, err
 	}
+	if err := s.countStream(c); err != nil {
+		return nil, err
+	}
 	if err := s.svc.TakeUpload(ctx, in.ID, in.LeaseID, size); err != nil {
 		return nil, err
 	}
@@ -129,6 +135,9 @@ func (s *Server) putTranscriptPart(ctx context.Context, c *call, in *partUpload)
 // transcriptContent streams the parts as they were uploaded: each is a zstd frame,
 // and so is their concatenation. If one cannot be read, the connection is cut.
 func (s *Server) transcriptContent(ctx context.Context, c *call, task bloom.Task) (*huma.StreamResponse, error) {
+	if err := s.countStream(c); err != nil {
+		return nil, err
+	}
 	st, content, err := s.svc.Transcripts.Transcript(ctx, task.ContextID, true)
 	if err != nil {
 		return nil, err

@@ -24,13 +24,13 @@ func (s *Server) proxyRoutes() {
 	// The forwarded path is built from the route and its parameters, never from the
 	// request's path: that can be escaped in several ways, and the request carries our key.
 	get := func(path, id, summary string) {
-		handle(s, route{method: http.MethodGet, path: membridgePath + path, id: id, summary: summary, tag: "membridge"},
+		handle(s, route{method: http.MethodGet, path: membridgePath + path, id: id, small: true, summary: summary, tag: "membridge"},
 			func(ctx context.Context, _ *call, _ *none) (*reply[json.RawMessage], error) {
 				return s.ask(ctx, http.MethodGet, path, nil)
 			})
 	}
 	ofProject := func(path, id, summary string) {
-		handle(s, route{method: http.MethodGet, path: membridgePath + "/projects/{cid}" + path, id: id, summary: summary, tag: "membridge"},
+		handle(s, route{method: http.MethodGet, path: membridgePath + "/projects/{cid}" + path, id: id, small: true, summary: summary, tag: "membridge"},
 			func(ctx context.Context, _ *call, in *projectInput) (*reply[json.RawMessage], error) {
 				project, err := in.path()
 				if err != nil {
@@ -41,10 +41,10 @@ func (s *Server) proxyRoutes() {
 	}
 	get("/health", "membridge-health", "Membridge's health")
 	get("/projects", "membridge-projects", "The projects membridge knows")
-	handle(s, route{method: http.MethodGet, path: membridgePath + "/agents", id: "membridge-agents", summary: "The agents membridge knows, which execute sync jobs", tag: "membridge"}, s.listAgents)
+	handle(s, route{method: http.MethodGet, path: membridgePath + "/agents", id: "membridge-agents", small: true, summary: "The agents membridge knows, which execute sync jobs", tag: "membridge"}, s.listAgents)
 	ofProject("/leadership", "membridge-leadership", "Who leads a project")
 	ofProject("/nodes", "membridge-nodes", "The nodes of a project")
-	handle(s, route{method: http.MethodGet, path: membridgePath + "/jobs", id: "membridge-jobs", summary: "Sync jobs, newest first", tag: "membridge"},
+	handle(s, route{method: http.MethodGet, path: membridgePath + "/jobs", id: "membridge-jobs", small: true, summary: "Sync jobs, newest first", tag: "membridge"},
 		func(ctx context.Context, _ *call, in *jobsInput) (*reply[json.RawMessage], error) {
 			query, err := in.query()
 			if err != nil {

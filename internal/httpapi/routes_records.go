@@ -33,8 +33,8 @@ type chainRange struct {
 }
 
 func (s *Server) recordRoutes() {
-	handle(s, route{method: http.MethodGet, path: artifactsPath, id: "list-artifacts", texts: true, summary: "Artifacts, newest first", tag: "records"}, s.listArtifacts)
-	handle(s, route{method: http.MethodGet, path: artifactsPath + "/{id}", id: "get-artifact", texts: true, summary: "One artifact", tag: "records"},
+	handle(s, route{method: http.MethodGet, path: artifactsPath, id: "list-artifacts", summary: "Artifacts, newest first", tag: "records"}, s.listArtifacts)
+	handle(s, route{method: http.MethodGet, path: artifactsPath + "/{id}", id: "get-artifact", summary: "One artifact", tag: "records"},
 		func(ctx context.Context, _ *call, in *pathID) (*reply[bloom.Artifact], error) {
 			a, err := s.store.Artifact(ctx, in.ID)
 			return &reply[bloom.Artifact]{http.StatusOK, a}, err
@@ -51,8 +51,8 @@ func (s *Server) recordRoutes() {
 		func(ctx context.Context, c *call, _ *none) (*huma.StreamResponse, error) {
 			return s.contentLines(ctx, c, s.svc.Content.Verify)
 		})
-	handle(s, route{method: http.MethodGet, path: runtimePath + "/audit", id: "list-audit", texts: true, summary: "Audit entries, newest first", tag: "records"}, s.listAudit)
-	handle(s, route{method: http.MethodGet, path: runtimePath + "/audit/chain", id: "audit-chain", texts: true, summary: "The audit's hash chain, oldest first", tag: "records"},
+	handle(s, route{method: http.MethodGet, path: runtimePath + "/audit", id: "list-audit", summary: "Audit entries, newest first", tag: "records"}, s.listAudit)
+	handle(s, route{method: http.MethodGet, path: runtimePath + "/audit/chain", id: "audit-chain", summary: "The audit's hash chain, oldest first", tag: "records"},
 		func(ctx context.Context, _ *call, in *chainRange) (*reply[bloom.ChainPart], error) {
 			q := numbers{}
 			after, limit := q.read("after", in.After, 0, math.MaxInt64), q.read("limit", in.Limit, 0, math.MaxInt32)

@@ -28,7 +28,7 @@ type signInBody struct {
 }
 
 func (s *Server) sessionRoutes() {
-	handle(s, route{method: http.MethodGet, path: sessionPath, id: "get-session", summary: "Who the caller is; renews a session", tag: "system"},
+	handle(s, route{method: http.MethodGet, path: sessionPath, id: "get-session", small: true, summary: "Who the caller is; renews a session", tag: "system"},
 		func(_ context.Context, c *call, _ *none) (*reply[session], error) {
 			if c.unknown != nil {
 				return nil, c.unknown
@@ -58,8 +58,8 @@ func (s *Server) sessionRoutes() {
 			}
 			return &reply[session]{http.StatusOK, session{Name: "", Role: "", Cookie: false, Auth: s.auth.Mode(), OIDC: s.auth.Provider()}}, nil
 		})
-	handle(s, route{method: http.MethodGet, path: sessionPath + "/oidc", id: "begin-sign-in", summary: "Sign in at the provider", tag: "system", status: http.StatusSeeOther}, s.beginSignIn)
-	handle(s, route{method: http.MethodGet, path: sessionPath + "/oidc/callback", id: "finish-sign-in", summary: "Where the provider redirects the browser", tag: "system", status: http.StatusSeeOther}, s.finishSignIn)
+	handle(s, route{method: http.MethodGet, path: sessionPath + "/oidc", id: "begin-sign-in", small: true, summary: "Sign in at the provider", tag: "system", status: http.StatusSeeOther}, s.beginSignIn)
+	handle(s, route{method: http.MethodGet, path: sessionPath + "/oidc/callback", id: "finish-sign-in", small: true, summary: "Where the provider redirects the browser", tag: "system", status: http.StatusSeeOther}, s.finishSignIn)
 }
 
 // redirect is a redirecting response.

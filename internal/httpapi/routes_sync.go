@@ -14,7 +14,7 @@ import (
 )
 
 func (s *Server) syncRoutes() {
-	handle(s, route{method: http.MethodGet, path: membridgePath + "/jobs/{id}", id: "membridge-job", summary: "One sync job with its output", tag: "membridge"},
+	handle(s, route{method: http.MethodGet, path: membridgePath + "/jobs/{id}", id: "membridge-job", small: true, summary: "One sync job with its output", tag: "membridge"},
 		func(ctx context.Context, _ *call, in *jobInput) (*reply[json.RawMessage], error) {
 			if in.ID == "." || in.ID == ".." || utf8.RuneCountInString(in.ID) > maxJob {
 				return nil, bloom.NotFound("Job")

@@ -31,8 +31,8 @@ type taskFilter struct {
 func (s *Server) taskRoutes() {
 	s.bulkRoutes()
 	handle(s, route{method: http.MethodPost, path: tasksPath, id: "create-task", summary: "Create a task", tag: "tasks", status: http.StatusCreated, body: bloom.TaskSpec{}}, s.createTask)
-	handle(s, route{method: http.MethodGet, path: tasksPath, id: "list-tasks", texts: true, summary: "Tasks, newest first", tag: "tasks"}, s.listTasks)
-	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}", id: "get-task", texts: true, summary: "One task", tag: "tasks"},
+	handle(s, route{method: http.MethodGet, path: tasksPath, id: "list-tasks", summary: "Tasks, newest first", tag: "tasks"}, s.listTasks)
+	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}", id: "get-task", summary: "One task", tag: "tasks"},
 		func(ctx context.Context, _ *call, in *pathID) (*reply[bloom.Task], error) {
 			t, err := s.store.Task(ctx, in.ID)
 			if err != nil {
@@ -40,21 +40,21 @@ func (s *Server) taskRoutes() {
 			}
 			return taskReply(s.problems.Explain(ctx, t))
 		})
-	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/cancel", id: "cancel-task", summary: "Cancel a task", tag: "tasks"},
+	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/cancel", id: "cancel-task", large: true, summary: "Cancel a task", tag: "tasks"},
 		func(ctx context.Context, c *call, in *pathID) (*reply[bloom.Task], error) {
 			return taskReply(s.store.Cancel(ctx, in.ID, c.caller.Name))
 		})
 	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/dispatch", id: "dispatch-task", summary: "Make sure that a worker can run a task", tag: "tasks", body: dispatchBody{}}, s.dispatchTask)
-	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/requeue", id: "requeue-task", summary: "Put a failed, dead or cancelled task back in the queue", tag: "tasks"},
+	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/requeue", id: "requeue-task", large: true, summary: "Put a failed, dead or cancelled task back in the queue", tag: "tasks"},
 		func(ctx context.Context, c *call, in *pathID) (*reply[bloom.Task], error) {
 			return taskReply(s.store.Requeue(ctx, in.ID, c.caller.Name))
 		})
-	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}/results", id: "task-results", texts: true, summary: "A task's results, newest first", tag: "tasks"},
+	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}/results", id: "task-results", summary: "A task's results, newest first", tag: "tasks"},
 		func(ctx context.Context, _ *call, in *pathID) (*reply[resultList], error) {
 			results, newest, err := s.lists.Results(ctx, in.ID)
 			return &reply[resultList]{http.StatusOK, resultList{results, newest}}, err
 		})
-	handle(s, route{method: http.MethodGet, path: runtimePath + "/runs", id: "list-runs", texts: true, summary: "The last 50 tasks", tag: "tasks"},
+	handle(s, route{method: http.MethodGet, path: runtimePath + "/runs", id: "list-runs", summary: "The last 50 tasks", tag: "tasks"},
 		func(ctx context.Context, c *call, _ *none) (*page[bloom.Task], error) {
 			tasks, _, err := s.lists.Tasks(ctx, bloom.TaskQuery{Page: bloom.Page{Limit: 50}})
 			return paged(c, tasks, bloom.Cursor{}), err

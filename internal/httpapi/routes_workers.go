@@ -58,6 +58,7 @@ func (workerList) Schema(r huma.Registry) *huma.Schema {
 
 // write encodes one worker after the other.
 func (l workerList) write(w io.Writer) error {
+	w = steady(w)
 	before := "["
 	for some := l.first; len(some) > 0; {
 		for _, one := range some {

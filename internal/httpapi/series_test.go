@@ -1,7 +1,9 @@
 package httpapi_test
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,6 +104,16 @@ func TestTheOverviewShowsWhatRunningTasksHaveUsed(t *testing.T) {
 	}
 	r.call(200, nil, "POST", "/workers/w/claim", `{"instance_id":"i","held":["`+lease+`"],"usage":{"`+lease+`":{"input_tokens":40,"cost_usd":0.5}}}`)
 	shows("claimed", 40, 0.5)
+	claim := func(usage string) {
+		t.Helper()
+		r.fails(400, bloom.CodeInvalid, "POST", "/workers/w/claim", `{"instance_id":"i","usage":{`+usage+`}}`)
+	}
+	claim(`"` + lease + `":{"input_tokens":-1}`)
+	var many []string
+	for i := range 257 {
+		many = append(many, fmt.Sprintf(`"%d":{}`, i))
+	}
+	claim(strings.Join(many, ","))
 	beat := func(status int, usage string) {
 		t.Helper()
 		r.call(status, nil, "POST", "/llm-tasks/"+task.ID+"/heartbeat", `{"lease_id":"`+lease+`","usage":`+usage+`}`)

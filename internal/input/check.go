@@ -47,9 +47,14 @@ func check(wrong *[]bloom.FieldError, path string, v reflect.Value) {
 			*wrong = append(*wrong, bloom.FieldError{Field: path + f.name, Message: message})
 			return
 		}
-		if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct {
+		switch {
+		case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
 			for i := range v.Len() {
 				check(wrong, path+f.under, v.Index(i))
+			}
+		case v.Kind() == reflect.Map && v.Type().Elem().Kind() == reflect.Struct:
+			for entry := v.MapRange(); entry.Next(); {
+				check(wrong, path+f.under+"*.", entry.Value()) // the key is the caller's
 			}
 		}
 	})
@@ -72,6 +77,8 @@ func (f *field) check(v reflect.Value) string {
 				return message
 			}
 		}
+	case reflect.Map:
+		return f.items.count(v.Len(), "entries")
 	case reflect.Int, reflect.Int64:
 		return f.number.between(float64(v.Int()))
 	case reflect.Float64:

@@ -2,7 +2,7 @@
 // generate the API's description, so that each limit is defined once.
 //
 // Of huma's tags it supports json and query, default, minLength, maxLength, minimum, maximum,
-// minItems, maxItems, enum and required, and adds two for the entries of a list of strings:
+// minItems, maxItems, maxProperties, enum and required, and adds two for the entries of a list of strings:
 // itemMinLength and itemMaxLength.
 package input
 
@@ -58,6 +58,10 @@ func fieldsOf(t reflect.Type) []field {
 		if e := f.Tag.Get("enum"); e != "" {
 			enum = strings.Split(e, ",")
 		}
+		items := spanOf(f.Tag, "minItems", "maxItems")
+		if f.Type.Kind() == reflect.Map {
+			items = spanOf(f.Tag, "minProperties", "maxProperties")
+		}
 		under := ""
 		if name != "" {
 			under = name + "."
@@ -65,7 +69,7 @@ func fieldsOf(t reflect.Type) []field {
 		fields = append(fields, field{
 			index: i, name: name, under: under, omitted: options == "omitempty", optional: options == "omitempty" || f.Tag.Get("required") == "false", def: f.Tag.Get("default"),
 			limits: limits{
-				text: spanOf(f.Tag, "minLength", "maxLength"), items: spanOf(f.Tag, "minItems", "maxItems"),
+				text: spanOf(f.Tag, "minLength", "maxLength"), items: items,
 				item: spanOf(f.Tag, "itemMinLength", "itemMaxLength"), number: spanOf(f.Tag, "minimum", "maximum"), enum: enum,
 			},
 		})

@@ -1,5 +1,5 @@
 // Package jsonnum decodes JSON from clients in all languages: it accepts 120.0 and 1.2e2 as the
-// integer 120, as JavaScript and Python may write it, and bounds the nesting.
+// integer 120, as JavaScript and Python may write it, and bounds its nesting and its values.
 package jsonnum
 
 import (
@@ -65,23 +65,30 @@ func stringEnd(data []byte, i int) int {
 	return len(data)
 }
 
-// MaxDepth is the maximum nesting of a request's JSON.
-const MaxDepth = 64
+// Limits of a request's JSON. Decoded, an empty object takes a hundred times its two bytes.
+const (
+	MaxDepth  = 64
+	MaxValues = 20_000
+)
 
-// TooDeep reports whether data nests deeper than MaxDepth. It counts brackets outside of strings
-// and does not validate the JSON.
-func TooDeep(data []byte) bool {
-	depth := 0
+// Exceeds reports whether data nests deeper than MaxDepth or has more than MaxValues values. It
+// counts punctuation outside of strings and does not validate the JSON.
+func Exceeds(data []byte) bool {
+	depth, values := 0, 1
 	for i := 0; i < len(data); i++ {
 		switch data[i] {
 		case '"':
 			i = stringEnd(data, i) - 1
+		case ',':
+			values++
 		case '{', '[':
-			if depth++; depth > MaxDepth {
-				return true
-			}
+			values++
+			depth++
 		case '}', ']':
 			depth--
+		}
+		if depth > MaxDepth || values > MaxValues {
+			return true
 		}
 	}
 	return false

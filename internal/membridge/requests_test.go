@@ -47,7 +47,7 @@ func TestEveryFailureHasTheSameShape(t *testing.T) {
 		{"an odd URL", "POST", "/agents", `{"name":"a","url":"file:///etc/passwd"}`, 400, "url"},
 		// One byte too long: the server reads that far, so that no sender is cut off.
 		{"a body too large", "POST", "/agents", `{"name":"a","os_info":"` + strings.Repeat("x", 1<<20-24) + `"}`, 413, ""},
-		{"a deep body", "POST", "/agents", `{"name":"a","x":` + strings.Repeat("[", 64) + strings.Repeat("]", 64) + `}`, 400, "the body nests deeper than 64 levels"},
+		{"a deep body", "POST", "/agents", `{"name":"a","x":` + strings.Repeat("[", 64) + strings.Repeat("]", 64) + `}`, 400, "the body nests deeper than 64 levels or has more than 20000 values"},
 		{"a wait too long", "POST", "/agents/a/heartbeat", `{"wait_sec":61}`, 400, "wait_sec: must be at most 60"},
 	} {
 		a := p.do(t, c.method, c.path, c.body)

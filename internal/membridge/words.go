@@ -31,8 +31,8 @@ func init() { //nolint:gochecknoinits // before any schema is built from them
 
 // unmarshal decodes a body. Its errors are messages for the caller.
 func unmarshal(body []byte, into any) error {
-	if jsonnum.TooDeep(body) {
-		return errors.New("the body nests deeper than 64 levels")
+	if jsonnum.Exceeds(body) {
+		return errors.New("the body nests deeper than 64 levels or has more than 20000 values")
 	}
 	err := jsonnum.Unmarshal(body, into)
 	var typeErr *json.UnmarshalTypeError

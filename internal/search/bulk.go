@@ -49,10 +49,6 @@ func (s *Store) Matching(ctx context.Context, op Bulk, m bloom.TasksMatching) (i
 	if m.DryRun {
 		most = MaxTasksCounted
 	}
-	list := s.rows.Tasks
-	if m.Text != "" {
-		list = s.searchOnce
-	}
 	for range bulkPages {
 		if at >= len(statuses) {
 			return ids, "", nil
@@ -63,7 +59,7 @@ func (s *Store) Matching(ctx context.Context, op Bulk, m bloom.TasksMatching) (i
 		q := bloom.TaskQuery{Status: statuses[at], ContextID: m.ContextID, AgentSlug: m.AgentSlug, WorkerID: m.WorkerID, Error: m.Error, Labels: m.Labels, Text: m.Text,
 			Page: bloom.Page{Limit: min(most-len(ids), bloom.MaxPageSize), TextBytes: 1, Cursor: cursor}}
 		var tasks []bloom.Task
-		if tasks, cursor, err = list(ctx, q); err != nil {
+		if tasks, cursor, err = s.searchOnce(ctx, q); err != nil {
 			return nil, "", err
 		}
 		for _, t := range tasks {
