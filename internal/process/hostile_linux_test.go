@@ -83,8 +83,8 @@ func TestACommandThatKillsItsSupervisorLeavesNothing(t *testing.T) {
 	wantGone(t, pids)
 }
 
+//nolint:paralleltest // where a supervisor dies, every child that is no supervisor ends: also those of other tests
 func TestACommandThatStopsItsSupervisorDelaysNobody(t *testing.T) {
-	t.Parallel()
 	c := command(t, "freezer")
 	c.Grace = time.Millisecond
 	p, out := startPiped(t, c)
