@@ -162,6 +162,7 @@ func TestAFolderCannotSwitchTheScheduleOn(t *testing.T) {
 	if init, _ := h.plainClaude("hello"); !slices.Contains(toolsOf(init), "CronList") {
 		t.Fatalf("tools = %v, want a schedule to switch off", toolsOf(init))
 	}
+	h.config.PassEnv = []string{"ANTHROPIC_API_KEY"} // it is not in a pipe here
 	if init, _ := h.plainClaude("hello", "--settings="+claude.Isolation(h.config)); slices.Contains(toolsOf(init), "CronList") {
 		t.Errorf("tools = %v, want no schedule", toolsOf(init))
 	}

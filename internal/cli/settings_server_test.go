@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"path/filepath"
 	"regexp"
@@ -96,6 +97,18 @@ func serverScenes() map[string]scene {
 				}
 				defer conn.Close()
 				_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n%s", path, host, 18<<20, `{"output":"`+strings.Repeat("o", 1<<20))
+				stop := make(chan struct{})
+				defer close(stop)
+				go func() { // a sender that stops loses its connection
+					for pace := time.NewTicker(100 * time.Millisecond); ; {
+						select {
+						case <-stop:
+							return
+						case <-pace.C:
+							_, _ = io.WriteString(conn, strings.Repeat("o", 8<<10))
+						}
+					}
+				}()
 				s.await("the first body to take its part of the memory", func() bool {
 					status, _ := s.call("POST", s.url()+path, `{"output":"`+strings.Repeat("o", 10<<20)+`"}`)
 					return status == 503

@@ -63,15 +63,15 @@ func newStage(t *testing.T, role string) *stage {
 	return s
 }
 
-// script writes the claude that records how it was called. A prompt with HANG makes it go silent.
+// script writes the claude that records how it was called once it has a prompt: a spare one has none. A prompt with HANG makes it go silent.
 func (s *stage) script() string {
 	s.file("claude", `#!/bin/sh
 case "$1" in --version) echo "2.1.197 (Claude Code)"; exit 0;; --help) exit 0;; auth) echo '{"loggedIn":true,"authMethod":"api_key"}'; exit 0;; esac
 dir="`+s.dir+`"
+echo '{"type":"system","subtype":"init","session_id":"11111111-1111-4111-8111-111111111111","tools":[]}'
+read -r prompt || [ -n "$prompt" ] || exit 0
 printf '%s\n' "$@" >"$dir/args.tmp"; env >"$dir/env.tmp"; pwd >"$dir/pwd.tmp"
 for f in args env pwd; do mv "$dir/$f.tmp" "$dir/$f"; done
-echo '{"type":"system","subtype":"init","session_id":"11111111-1111-4111-8111-111111111111","tools":[]}'
-read -r prompt
 case "$prompt" in *HANG*) exec sleep 3600;; *MIB*) pong=$(head -c $((${prompt#MIB }*1048576)) /dev/zero | tr '\0' x);; esac
 printf %s '{"type":"result","subtype":"success","is_error":false,"result":"'; printf %s "${pong:-pong}"; echo '","session_id":"11111111-1111-4111-8111-111111111111","num_turns":1,"duration_ms":5,"usage":{"input_tokens":1,"output_tokens":1}}'
 `)

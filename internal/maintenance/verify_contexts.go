@@ -37,7 +37,7 @@ func (m *Mover) verifyContexts(ctx context.Context, named map[string]bool, did *
 			if t.SessionID != "" {
 				m.verifyParts(ctx, t.ContextID, "the transcript", t.Parts, t.Size, t.SHA256, did, report)
 			}
-			if w := t.Workspace; w != nil {
+			if w := t.Workspace; w != nil && w.SHA256 != "" { // without one there are only notes
 				m.verifyParts(ctx, t.ContextID, "the working folder", w.Parts, w.Size, w.SHA256, did, report)
 			}
 			if ctx.Err() != nil {
