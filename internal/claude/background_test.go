@@ -90,8 +90,9 @@ func TestAServerInTheBackgroundIsNotWaitedForAsLongAsOtherWork(t *testing.T) {
 		command, output string
 		warning         bool
 	}{
-		"server": {"echo ready; sleep 600", "I'll wait", true},
-		"build":  {"for n in $(seq 50); do echo $n; sleep 0.2; done", "the last answer", false},
+		"server":                  {"echo ready; sleep 600", "I'll wait", true},
+		"server with other files": {`while touch "$CLAUDE_CODE_CHILD_NOTES_DIR/../tasks/other.output"; do sleep 0.3; done`, "I'll wait", true},
+		"build":                   {"for n in $(seq 50); do echo $n; sleep 0.2; done", "the last answer", false},
 	} {
 		for mode, warm := range modes {
 			t.Run(name+" "+mode, func(t *testing.T) {

@@ -118,6 +118,7 @@ type modelUsage struct {
 
 // backgroundTask is work that claude does beside its turn, such as a subagent or a command.
 type backgroundTask struct {
+	ID   string `json:"task_id"`
 	Type string `json:"task_type"`
 }
 

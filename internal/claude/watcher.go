@@ -235,15 +235,15 @@ func (w *watcher) patience() time.Duration {
 	case w.seen.result == nil || w.seen.told || len(tasks) == 0 || slices.ContainsFunc(tasks, func(b backgroundTask) bool { return !b.endless() }):
 		return c.Silence - silent
 	}
-	printed := newest(filepath.Join(c.claudeFolders(w.session.workdir)[1], w.seen.sessionID, "tasks"))
+	printed := lastPrinted(filepath.Join(c.claudeFolders(w.session.workdir)[1], w.seen.sessionID, "tasks"), tasks)
 	return min(c.Silence-silent, c.Background-min(silent, time.Since(printed)))
 }
 
-// newest returns when a file in the folder was last written to.
-func newest(dir string) (at time.Time) {
-	entries, _ := os.ReadDir(dir) // without it, nothing was written
-	for _, entry := range entries {
-		if info, err := os.Stat(filepath.Join(dir, entry.Name())); err == nil && info.ModTime().After(at) {
+// lastPrinted returns when one of the tasks last printed something. claude writes their output to
+// the folder.
+func lastPrinted(dir string, tasks []backgroundTask) (at time.Time) {
+	for _, b := range tasks {
+		if info, err := os.Lstat(filepath.Join(dir, filepath.Base(b.ID)+".output")); err == nil && info.ModTime().After(at) {
 			at = info.ModTime()
 		}
 	}
