@@ -148,7 +148,7 @@ func (p *provider) redeem(ctx context.Context, code string, began signIn) (who p
 		return who, withCause(ErrSignInRefused, err)
 	}
 	groups := p.known(valuesAt(claims, p.Claim))
-	who = person{subject: cut(storable.Text(id.Subject), MaxKeyName), name: nameOf(claims, id.Subject), role: p.role(groups), groups: groups}
+	who = person{subject: storable.Cut(storable.Text(id.Subject), MaxKeyName), name: nameOf(claims, id.Subject), role: p.role(groups), groups: groups}
 	if who.role == "" {
 		return who, withCause(ErrNoRole, fmt.Errorf("%s has no value of the claim %s that has a role", who.name, p.Claim))
 	}
@@ -164,7 +164,7 @@ func nameOf(claims map[string]any, subject string) string {
 	if s, _ := claims["email"].(string); s != "" && (claims["email_verified"] == true || claims["email_verified"] == "true") { // some providers send a text
 		name = s
 	}
-	return cut(storable.Text(name), MaxKeyName)
+	return storable.Cut(storable.Text(name), MaxKeyName)
 }
 
 // known returns the groups that a rule names.

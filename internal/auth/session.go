@@ -90,7 +90,7 @@ func (a *Authenticator) begin(ctx context.Context, s bloom.BrowserSession, t tic
 	if err != nil {
 		return nil, "", err
 	}
-	s.ID, s.Address, s.Agent = id.String(), from.Address, cut(storable.Text(from.Agent), 256)
+	s.ID, s.Address, s.Agent = id.String(), from.Address, storable.Cut(storable.Text(from.Agent), 256)
 	x, err := a.store.CreateSession(ctx, s, SessionLife, s.Name)
 	if err != nil {
 		return nil, "", err
@@ -98,13 +98,6 @@ func (a *Authenticator) begin(ctx context.Context, s bloom.BrowserSession, t tic
 	t.ID, t.Turn = x.ID, x.Turn
 	cookie, err := a.issue(t, from.Secure)
 	return cookie, x.ID, err
-}
-
-func cut(s string, most int) string {
-	if r := []rune(s); len(r) > most {
-		return string(r[:most])
-	}
-	return s
 }
 
 // Renew returns a renewed cookie for r's session if it is old enough; nil otherwise, or without a

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // awaitClaim starts a claude that gets its working folder later, with a claim on its standard
@@ -143,7 +145,7 @@ func (l *warmProcess) unclaimedLine(line []byte) {
 		l.answer <- nil
 	default:
 		select {
-		case l.answer <- fmt.Errorf("claude refused the folder: %s", clip(m.Response.Error, 512)):
+		case l.answer <- fmt.Errorf("claude refused the folder: %s", storable.Cut(m.Response.Error, 512)):
 		default:
 		}
 	}

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // The types of the events that a run emits. docs/worker-and-claude.md has the
@@ -65,7 +65,7 @@ func (e *emitter) send(typ string, d data) {
 func (e *emitter) keepWarning(d data) {
 	code, _ := d["code"].(string)
 	text, _ := d["text"].(string)
-	w := bloom.Warning{Code: code, Text: clip(text, 1024)}
+	w := bloom.Warning{Code: code, Text: storable.Cut(text, 1024)}
 	if slices.Contains(notInOutcome, code) || slices.Contains(e.warnings, w) || len(e.warnings) >= bloom.MaxWarnings {
 		return
 	}
@@ -94,27 +94,12 @@ func (e *emitter) leftBehind(n int) {
 
 // text emits a text, truncated to maxEventText.
 func (e *emitter) text(typ, key, text string, d data) {
-	cut := clip(text, maxEventText)
+	cut := storable.Cut(text, maxEventText)
 	d[key] = cut
 	if len(cut) < len(text) {
 		d["truncated"], d["size"] = true, len(text)
 	}
 	e.send(typ, d)
-}
-
-// clip returns at most the first limit bytes of s, without splitting a character.
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	s = s[:limit]
-	for range utf8.UTFMax - 1 {
-		if r, size := utf8.DecodeLastRuneInString(s); r != utf8.RuneError || size > 1 {
-			break
-		}
-		s = s[:len(s)-1]
-	}
-	return s
 }
 
 // message emits the parts of an assistant's or a user's message that people read.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bloom-runtime/bloom/internal/storable"
 	"github.com/bloom-runtime/bloom/internal/workspace"
 )
 
@@ -211,7 +212,7 @@ func readLimited(root *os.Root, name string, limit int) (text string, more bool,
 	if slices.Contains(content[:min(len(content), 8<<10)], 0) {
 		return "", false, errBinary
 	}
-	text = clip(string(content), limit)
+	text = storable.Cut(string(content), limit)
 	return text, len(text) < len(content), nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/attempt"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // Runner runs tasks with the claude command line. It may run many at once.
@@ -85,7 +86,7 @@ func (r *Runner) Run(ctx context.Context, task bloom.Task, emit func(typ string,
 	if v.release {
 		return attempt.Run{
 			Completion: v.completion(metrics),
-			Release:    &bloom.ReleaseSpec{Reason: clip(v.message, 1024), NotBefore: v.notBefore},
+			Release:    &bloom.ReleaseSpec{Reason: storable.Cut(v.message, 1024), NotBefore: v.notBefore},
 			Refused:    v.refused,
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
 	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
@@ -221,7 +222,7 @@ func (t *taskRun) chooseWorkdir() {
 func (t *taskRun) prompt(ctx context.Context) string {
 	files, skipped := gatherHints(ctx, t.workdir, t.task.ContextHints, t.config.HintBytes)
 	for _, skip := range skipped {
-		t.emit.send(EventHintMissing, data{"hint": clip(skip.hint, 1024), "reason": skip.reason})
+		t.emit.send(EventHintMissing, data{"hint": storable.Cut(skip.hint, 1024), "reason": skip.reason})
 	}
 	if len(files) > 0 {
 		names := make([]string, len(files))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/retry"
+	"github.com/bloom-runtime/bloom/internal/storable"
 	"github.com/bloom-runtime/bloom/internal/workspace"
 )
 
@@ -100,7 +101,7 @@ type uploads struct {
 
 func (u *uploads) skip(path string, err error) {
 	if u.skipped++; u.skipped <= maxSkips {
-		u.emit.warn("artifact_skipped", clip(path, 512)+" was not uploaded: "+uploadReason(err))
+		u.emit.warn("artifact_skipped", storable.Cut(path, 512)+" was not uploaded: "+uploadReason(err))
 	}
 }
 
@@ -117,7 +118,7 @@ func (u *uploads) find(ctx context.Context, root *os.Root, globs []string) (file
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			u.skip(glob, err)
 		case len(names) == 0 && ctx.Err() == nil:
-			u.emit.warn("artifact_none", clip(glob, 512)+" matches no file")
+			u.emit.warn("artifact_none", storable.Cut(glob, 512)+" matches no file")
 		}
 		for _, name := range names {
 			if !seen[name] {

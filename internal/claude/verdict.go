@@ -8,6 +8,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/attempt"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // verdict is the outcome to report, derived from a turn's evidence.
@@ -102,7 +103,7 @@ func answer(o outcome) verdict {
 	case o.result.StopReason == "pause_turn":
 		return failed(bloom.ClassIncomplete, "the model paused before the end of its answer")
 	case !endsAnswer(o.result.StopReason):
-		return failed(bloom.ClassIncomplete, "the model stopped before the end of its answer ("+clip(o.result.StopReason, 100)+")")
+		return failed(bloom.ClassIncomplete, "the model stopped before the end of its answer ("+storable.Cut(o.result.StopReason, 100)+")")
 	case text == "":
 		return failed(bloom.ClassIncomplete, "claude ended without an answer, as when a Stop hook never lets it end")
 	}
@@ -287,5 +288,5 @@ func quote(text string) string {
 	if text == "" {
 		return ""
 	}
-	return ": " + clip(text, 1000)
+	return ": " + storable.Cut(text, 1000)
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // MinVersion is the oldest supported version of claude; older ones were not tested.
@@ -46,7 +48,7 @@ func identify(ctx context.Context, c Config, path string) (string, error) {
 		return "", &Unusable{path, fmt.Sprintf("%s --version ended with code %d", path, exit.Code), "run it and see what it says; reinstall it"}
 	case version == nil:
 		first, _, _ := strings.Cut(strings.TrimSpace(output), "\n")
-		return "", &Unusable{path, fmt.Sprintf("%s is not claude: it answers --version with %q", path, clip(first, 80)),
+		return "", &Unusable{path, fmt.Sprintf("%s is not claude: it answers --version with %q", path, storable.Cut(first, 80)),
 			"name the claude program with --claude, or leave --claude out to use the one on the PATH"}
 	case slices.Compare(numbers(version[2:]), numbers(strings.Split(MinVersion, "."))) < 0:
 		return version[1], &Unusable{path, fmt.Sprintf("claude %s at %s is older than %s, the oldest that works", version[1], path, MinVersion),

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // leftoverWait is how long processes of a turn may take to end after its result.
@@ -80,7 +82,7 @@ func (l *warmProcess) rejectOutOfTurn(m message) {
 	l.setFault("it printed a line between two turns")
 	l.process.Kill()
 	l.log.Warn("killed a claude process because it printed a line while it had no task",
-		"session_id", l.sessionID, "type", clip(m.Type, 100), "subtype", clip(m.Subtype, 100), "total", outOfTurn.Add(1))
+		"session_id", l.sessionID, "type", storable.Cut(m.Type, 100), "subtype", storable.Cut(m.Subtype, 100), "total", outOfTurn.Add(1))
 }
 
 func pidSet(pids []int) map[int]bool {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/input"
 	"github.com/bloom-runtime/bloom/internal/storable"
 	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
@@ -78,7 +77,7 @@ func (s *Service) Claim(ctx context.Context, r contract.ClaimRequest, wait time.
 // partition separates valid lease ids from invalid ones, which count as lost.
 func partition(held []string) (valid, foreign []string) {
 	for _, id := range held {
-		if input.IsID(id) {
+		if storable.IsID(id) {
 			valid = append(valid, id)
 		} else {
 			foreign = append(foreign, storable.Text(id))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/input"
+	"github.com/bloom-runtime/bloom/internal/storable"
 	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/transcripts"
 )
@@ -26,7 +27,7 @@ const textMedia = "text/plain; charset=utf-8"
 // records of the first.
 func (s *Service) Complete(ctx context.Context, taskID string, c bloom.Completion, actor string) (bloom.Completed, error) {
 	input.Normalize(&c)
-	if c.LeaseID != "" && !input.IsID(c.LeaseID) {
+	if c.LeaseID != "" && !storable.IsID(c.LeaseID) {
 		return bloom.Completed{}, bloom.ErrLeaseLost
 	}
 	req, err := newCompleteRequest(taskID, c, actor)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/input"
 	"github.com/bloom-runtime/bloom/internal/storable"
 	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
@@ -15,7 +14,7 @@ import (
 // AppendEvents appends a worker's events under its current lease and returns the
 // number of the stream's last event.
 func (s *Service) AppendEvents(ctx context.Context, taskID, leaseID string, events []bloom.WorkerEvent) (int64, error) {
-	if !input.IsID(leaseID) {
+	if !storable.IsID(leaseID) {
 		return 0, bloom.ErrLeaseLost
 	}
 	var size int64

@@ -7,13 +7,12 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/audit"
-	"github.com/bloom-runtime/bloom/internal/input"
 	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // Release returns an unfinished task to the queue.
 func (s *Service) Release(ctx context.Context, taskID string, r bloom.ReleaseSpec, actor string) (bloom.Task, error) {
-	if !input.IsID(r.LeaseID) {
+	if !storable.IsID(r.LeaseID) {
 		return bloom.Task{}, bloom.ErrLeaseLost
 	}
 	if audit.CallerOf(ctx).Role == bloom.RoleWorker {
@@ -90,7 +89,7 @@ func (s *Service) leaseOf(ctx context.Context, taskID, leaseID string) (bloom.Le
 		return bloom.Lease{}, err
 	}
 	lease, err := bloom.Lease{}, error(bloom.ErrLeaseLost)
-	if input.IsID(leaseID) {
+	if storable.IsID(leaseID) {
 		lease, err = s.store.Lease(ctx, taskID, leaseID)
 	}
 	if errors.Is(err, bloom.ErrLeaseLost) {

@@ -85,21 +85,13 @@ func (s *Server) failure(ctx context.Context, id string, err error) *Failure {
 	}
 	if e.Kind == bloom.KindInternal || (e.Cause != nil && f.status >= 500 && ctx.Err() == nil) {
 		s.log.LogAttrs(ctx, slog.LevelError, "a request failed",
-			slog.String("request_id", id), slog.String("code", e.Code), slog.String("error", logged(err)))
+			slog.String("request_id", id), slog.String("code", e.Code), slog.String("error", storable.Cut(err.Error(), loggedError)))
 	}
 	return f
 }
 
 // loggedError is how much of an error is logged, in bytes: it may have a whole statement in it.
 const loggedError = 4 << 10
-
-func logged(err error) string {
-	short, cut := storable.Cut(err.Error(), loggedError)
-	if cut {
-		short += "…"
-	}
-	return short
-}
 
 // foreign converts an error that is no *bloom.Error. A call that its caller cancelled
 // is not the server's fault.

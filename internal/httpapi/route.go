@@ -224,7 +224,7 @@ func cleanID(r *http.Request) {
 	_, path, _ := strings.Cut(r.Pattern, " ")
 	switch {
 	case id == "":
-	case !input.IsID(id) && (strings.HasPrefix(path, tasksPath) || strings.HasPrefix(path, artifactsPath)):
+	case !storable.IsID(id) && (strings.HasPrefix(path, tasksPath) || strings.HasPrefix(path, artifactsPath)):
 		r.SetPathValue("id", noID)
 	default:
 		r.SetPathValue("id", storable.Text(id))

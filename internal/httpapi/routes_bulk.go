@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/input"
 	"github.com/bloom-runtime/bloom/internal/search"
+	"github.com/bloom-runtime/bloom/internal/storable"
 	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
@@ -81,7 +81,7 @@ func (s *Server) forEach(ctx context.Context, c *call, ids []string, do func(sto
 			defer func() { <-slots }()
 			r := &results[i]
 			t, err := bloom.Task{}, error(bloom.ErrTaskNotFound)
-			if input.IsID(r.ID) {
+			if storable.IsID(r.ID) {
 				t, err = do(s.store, ctx, r.ID, c.caller.Name)
 			}
 			if err != nil {

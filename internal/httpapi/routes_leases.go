@@ -6,7 +6,6 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
-	"github.com/bloom-runtime/bloom/internal/input"
 	"github.com/bloom-runtime/bloom/internal/storable"
 	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
@@ -91,7 +90,7 @@ func (s *Server) heartbeat(ctx context.Context, c *call, in *pathID) (*reply[blo
 	if err := s.mayUse(ctx, c, in.ID, b.LeaseID); err != nil {
 		return nil, err
 	}
-	if b.LeaseID != "" && !input.IsID(b.LeaseID) {
+	if b.LeaseID != "" && !storable.IsID(b.LeaseID) {
 		return nil, bloom.ErrLeaseLost
 	}
 	res, err := s.store.Heartbeat(ctx, in.ID, b.LeaseID, b.Usage)

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/google/uuid"
-
 	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
@@ -136,12 +134,6 @@ func fill(f *field, v reflect.Value) {
 		}
 		v.SetInt(n)
 	}
-}
-
-// IsID reports whether id has the form of an id of the runtime: a UUID in its canonical form. Others
-// must not reach a store, because a database might refuse them.
-func IsID(id string) bool {
-	return len(id) == 36 && uuid.Validate(id) == nil
 }
 
 // Normalize cleans every string in the struct that to points to (see storable.Text), replaces nil

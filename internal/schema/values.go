@@ -62,24 +62,3 @@ func LabelKey(labels []string) string {
 	sum := sha256.Sum256([]byte(strings.Join(slices.Compact(sorted), "\x00")))
 	return hex.EncodeToString(sum[:])
 }
-
-// IsID reports whether s is a UUID in this system's format. Nothing else can be an id.
-func IsID(s string) bool {
-	if len(s) != 36 {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		switch i {
-		case 8, 13, 18, 23:
-			if c != '-' {
-				return false
-			}
-		default:
-			if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-				return false
-			}
-		}
-	}
-	return true
-}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/google/uuid"
 )
 
 // Text replaces NUL and invalid UTF-8, which a store cannot keep, with U+FFFD. It is applied
@@ -17,14 +19,20 @@ func Text(s string) string {
 }
 
 // Cut returns the longest prefix of s that fits into n bytes and ends between characters.
-func Cut(s string, n int) (short string, cut bool) {
+func Cut(s string, n int) string {
 	if len(s) <= n {
-		return s, false
+		return s
 	}
 	for n > 0 && !utf8.RuneStart(s[n]) {
 		n--
 	}
-	return strings.Clone(s[:n]), true // a slice would keep the whole text in memory
+	return strings.Clone(s[:n]) // a slice would keep the whole text in memory
+}
+
+// IsID reports whether s has the form of an id: a UUID in its canonical form. Nothing else is looked
+// for in a store, because PostgreSQL refuses it.
+func IsID(s string) bool {
+	return len(s) == 36 && uuid.Validate(s) == nil && strings.ToLower(s) == s
 }
 
 // MustJSON encodes a value whose encoding cannot fail.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/schema"
+	"github.com/bloom-runtime/bloom/internal/storable"
 	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
@@ -55,7 +56,7 @@ func artifactValues(v []any, a NewArtifact) []any {
 // MoveArtifact records the new URL of an artifact's content. It writes no audit
 // entry, because the content has not changed.
 func (s *Store) MoveArtifact(ctx context.Context, id string, from *string, to string) error {
-	if !schema.IsID(id) {
+	if !storable.IsID(id) {
 		return bloom.NotFound("Artifact")
 	}
 	_, err := do(ctx, s, func(r *Rows) { places.want(r, id) }, func(u *Unit) (struct{}, error) { return struct{}{}, u.move(id, from, to) })
@@ -84,7 +85,7 @@ func (u *Unit) move(id string, from *string, to string) error {
 // Artifact reads one artifact.
 func (s *Store) Artifact(ctx context.Context, id string) (bloom.Artifact, error) {
 	missing := bloom.NotFound("Artifact")
-	if !isID(id) {
+	if !storable.IsID(id) {
 		return bloom.Artifact{}, missing
 	}
 	return single(ctx, s, artifactFields, missing, `SELECT `+artifactColumns+` FROM runtime_artifacts a WHERE a.id = $1`, id)
@@ -101,7 +102,7 @@ func (s *Store) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.A
 	}
 	l := &listing[bloom.Artifact]{from: "runtime_artifacts", as: "a", columns: columns, fields: artifactFields}
 	switch {
-	case q.TaskID != "" && !isID(q.TaskID):
+	case q.TaskID != "" && !storable.IsID(q.TaskID):
 		return []bloom.Artifact{}, bloom.Cursor{}, nil
 	case q.TaskID != "":
 		l.first("a.task_id = %s", q.TaskID)

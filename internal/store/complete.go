@@ -5,7 +5,6 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
-	"github.com/bloom-runtime/bloom/internal/schema"
 	"github.com/bloom-runtime/bloom/internal/storable"
 	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
@@ -60,7 +59,7 @@ func (l *Load) attempts(keys []OutcomeKey) (table string, args []any) {
 
 // Complete records the outcome of a lease in one transaction.
 func (s *Store) Complete(ctx context.Context, r contract.CompleteRequest) (bloom.Completed, error) {
-	if !schema.IsID(r.ArtifactID) || !schema.IsID(r.ResultID) {
+	if !storable.IsID(r.ArtifactID) || !storable.IsID(r.ResultID) {
 		return bloom.Completed{}, bloom.Invalid("The ids of artifact and result must be UUIDs")
 	}
 	reads := func(rows *Rows) {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/audit"
-	"github.com/bloom-runtime/bloom/internal/schema"
 	"github.com/bloom-runtime/bloom/internal/storable"
 	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
@@ -61,7 +60,7 @@ func keptValues(v []any, k *Kept) []any  { return append(v, k.Task, k.Due, *k.Up
 // AddArtifact adds a file to an active lease. It reports whether the file was already
 // there.
 func (s *Store) AddArtifact(ctx context.Context, n contract.NewArtifact) (bloom.Artifact, bool, error) {
-	if !schema.IsID(n.ID) || n.Path == "" {
+	if !storable.IsID(n.ID) || n.Path == "" {
 		return bloom.Artifact{}, false, bloom.Invalid("A file needs an id, which must be a UUID, and a path")
 	}
 	type answer struct {

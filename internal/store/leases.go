@@ -11,6 +11,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/schema"
+	"github.com/bloom-runtime/bloom/internal/storable"
 	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
@@ -369,7 +370,7 @@ func (s *Store) Release(ctx context.Context, taskID string, r bloom.ReleaseSpec,
 
 // Lease reads one lease of a task.
 func (s *Store) Lease(ctx context.Context, taskID, leaseID string) (bloom.Lease, error) {
-	if !isID(taskID) || !isID(leaseID) {
+	if !storable.IsID(taskID) || !storable.IsID(leaseID) {
 		return bloom.Lease{}, bloom.ErrLeaseLost
 	}
 	return single(ctx, s, leaseFields, bloom.ErrLeaseLost, `SELECT `+leaseColumns+` FROM leases l WHERE l.id = $1 AND l.task_id = $2`, leaseID, taskID)
@@ -398,7 +399,7 @@ func (s *Store) usage(ctx context.Context, column, kind string, keys []string, t
 func (s *Store) Leases(ctx context.Context, q bloom.LeaseQuery) ([]bloom.Lease, bloom.Cursor, error) {
 	l := &listing[bloom.Lease]{from: "leases", as: "l", columns: leaseColumns, fields: leaseFields}
 	switch {
-	case q.TaskID != "" && !isID(q.TaskID):
+	case q.TaskID != "" && !storable.IsID(q.TaskID):
 		return []bloom.Lease{}, bloom.Cursor{}, nil
 	case q.TaskID != "":
 		l.first(fmt.Sprintf(s.sql.Among, "l.seq", leasesOfTask), q.TaskID)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
+	"github.com/bloom-runtime/bloom/internal/storable"
 	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
@@ -350,7 +351,7 @@ func (s *Store) forEach(ids []string, run func(id string) error, op failure) {
 
 // QueuePlace reads what decides when a queued task starts.
 func (s *Store) queuePlace(ctx context.Context, id string) (contract.QueuePlace, error) {
-	if !isID(id) {
+	if !storable.IsID(id) {
 		return contract.QueuePlace{}, bloom.ErrTaskNotFound
 	}
 	return single(ctx, s, func(p *contract.QueuePlace) []any { return []any{&p.Before, &p.Preferred, &p.Until, &p.Gate} }, bloom.ErrTaskNotFound,

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/bloom-runtime/bloom/internal/fulltext"
-	"github.com/bloom-runtime/bloom/internal/schema"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // Conn runs queries. Parameters are written $1, $2, … Limits are cast to BIGINT, so
@@ -165,15 +165,11 @@ func each(columns []string, format string) string {
 	return strings.Join(entries, ", ")
 }
 
-// isID reports whether a text may be an id. PostgreSQL refuses any other text as a
-// value of an id column.
-func isID(s string) bool { return schema.IsID(s) }
-
 // IDs returns the texts that may be ids.
 func IDs(all []string) []string {
 	known := make([]string, 0, len(all))
 	for _, id := range all {
-		if isID(id) {
+		if storable.IsID(id) {
 			known = append(known, id)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/schema"
+	"github.com/bloom-runtime/bloom/internal/storable"
 	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
@@ -143,7 +144,7 @@ func loadIdempotent(l *Load, v *Values[Key, *Keyed]) {
 }
 
 func loadRepeats(l *Load, v *Values[EventKey, bool]) {
-	keys := slices.DeleteFunc(v.Keys(), func(k EventKey) bool { return !isID(k.TaskID) })
+	keys := slices.DeleteFunc(v.Keys(), func(k EventKey) bool { return !storable.IsID(k.TaskID) })
 	if len(keys) == 0 {
 		return
 	}
@@ -196,7 +197,7 @@ func (u *Unit) withText(t *Task) (bloom.Task, error) {
 
 // CreateTask queues a task. It reports whether the task existed already.
 func (s *Store) CreateTask(ctx context.Context, n contract.NewTask) (bloom.Task, bool, error) {
-	if !schema.IsID(n.ID) {
+	if !storable.IsID(n.ID) {
 		return bloom.Task{}, false, bloom.Invalid("The task's id must be a UUID")
 	}
 	type answer struct {
@@ -349,7 +350,7 @@ func (s *Store) AppendEvents(ctx context.Context, taskID, leaseID string, events
 
 // Task reads one task.
 func (s *Store) Task(ctx context.Context, id string) (bloom.Task, error) {
-	if !isID(id) {
+	if !storable.IsID(id) {
 		return bloom.Task{}, bloom.ErrTaskNotFound
 	}
 	t, err := single(ctx, s, wholeFields, bloom.ErrTaskNotFound, `SELECT `+s.sql.wholeColumns()+` FROM llm_tasks t WHERE t.id = $1`, id)
@@ -375,7 +376,7 @@ func (s *Store) addTaskUsage(ctx context.Context, tasks []bloom.Task) error {
 
 // ofTask reads what belongs to a task, or returns ErrTaskNotFound.
 func ofTask[T any](ctx context.Context, s *Store, taskID string, list func(c Conn, seq int64) ([]T, error)) ([]T, error) {
-	if !isID(taskID) {
+	if !storable.IsID(taskID) {
 		return nil, bloom.ErrTaskNotFound
 	}
 	return Read(ctx, s.db, func(c Conn) ([]T, error) {

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
-	"unicode/utf8"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
 	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
@@ -40,7 +40,7 @@ func completion(l bloom.Lease, c bloom.Completion, now time.Time) *delivery {
 
 // release returns the delivery of a released lease.
 func release(l bloom.Lease, reason string, notBefore int64, now time.Time) *delivery {
-	spec := bloom.ReleaseSpec{LeaseID: l.ID, Reason: truncate(reason, 1000), NotBefore: max(0, notBefore)}
+	spec := bloom.ReleaseSpec{LeaseID: l.ID, Reason: storable.Cut(reason, 1000), NotBefore: max(0, notBefore)}
 	return &delivery{Kind: deliveryRelease, TaskID: l.TaskID, LeaseID: l.ID, At: timing.Millis(now), Body: plainJSON(spec), TTL: l.TTLSeconds}
 }
 
@@ -78,7 +78,7 @@ func leaseLogger(log *slog.Logger, taskID, leaseID, request string) *slog.Logger
 func normalize(c bloom.Completion) bloom.Completion {
 	if c.Status != bloom.OutcomeSuccess {
 		c.Status = bloom.OutcomeError
-		c.ErrorClass = truncate(cmp.Or(c.ErrorClass, bloom.ClassInternal), 64)
+		c.ErrorClass = storable.Cut(cmp.Or(c.ErrorClass, bloom.ClassInternal), 64)
 		if c.ErrorMessage == nil || *c.ErrorMessage == "" {
 			c.ErrorMessage = new("The attempt failed without an error message (" + c.ErrorClass + ")")
 		}
@@ -88,7 +88,7 @@ func normalize(c bloom.Completion) bloom.Completion {
 			c.Output = new("")
 		}
 	}
-	c.ArtifactType = truncate(cmp.Or(c.ArtifactType, bloom.DefaultArtifactType), 128)
+	c.ArtifactType = storable.Cut(cmp.Or(c.ArtifactType, bloom.DefaultArtifactType), 128)
 	if c.ArtifactTags == nil {
 		c.ArtifactTags = []string{}
 	}
@@ -123,11 +123,11 @@ func truncateOutput(c bloom.Completion) bloom.Completion {
 	size := 0
 	if c.Output != nil {
 		size = len(*c.Output)
-		c.Output = new(truncate(*c.Output, maxKeptOutput))
+		c.Output = new(storable.Cut(*c.Output, maxKeptOutput))
 	}
 	reason := ""
 	if c.ErrorMessage != nil {
-		reason = ": " + truncate(*c.ErrorMessage, 64<<10)
+		reason = ": " + storable.Cut(*c.ErrorMessage, 64<<10)
 	}
 	message := fmt.Sprintf("The output (%d bytes) is too long for a completion; only its beginning is kept%s", size, reason)
 	c.ErrorMessage = &message
@@ -135,17 +135,6 @@ func truncateOutput(c bloom.Completion) bloom.Completion {
 		c.Status, c.ErrorClass, c.Retryable = bloom.OutcomeError, bloom.ClassOutputInvalid, false
 	}
 	return c
-}
-
-// truncate returns at most the first n bytes of s, without splitting a character.
-func truncate(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }
 
 // plainJSON encodes v without escaping <, > and &, which would lengthen code.

@@ -62,7 +62,7 @@ func (s *eventSender) emit(typ string, data any) {
 		typ = "log"
 	}
 	raw = storable.EventData(raw)
-	typ = truncate(cmp.Or(typ, "log"), 64)
+	typ = storable.Cut(cmp.Or(typ, "log"), 64)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

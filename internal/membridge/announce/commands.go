@@ -5,10 +5,10 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/bloom-runtime/bloom/internal/membridge/mbclient"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // commands are membridge's commands whose outcome has not been reported. Each runs on its own
@@ -40,7 +40,7 @@ func (c *commands) start(ctx context.Context, command mbclient.Command) {
 	c.all.Go(func() {
 		report := c.execute(ctx, command)
 		report.JobID = command.ID
-		report.Detail, report.Stdout, report.Stderr = cut(report.Detail, maxDetail), cut(report.Stdout, maxOutput), cut(report.Stderr, maxOutput)
+		report.Detail, report.Stdout, report.Stderr = storable.Cut(storable.Text(report.Detail), maxDetail), storable.Cut(storable.Text(report.Stdout), maxOutput), storable.Cut(storable.Text(report.Stderr), maxOutput)
 		log := c.log.With(slog.String("command", command.Type), slog.String("project", command.Project), slog.String("job", command.ID))
 		if report.Status == Failed {
 			log.Warn("membridge's command failed", slog.String("error", report.Detail))
@@ -57,10 +57,6 @@ const (
 	maxDetail = 4 << 10
 	maxOutput = 64 << 10
 )
-
-func cut(text string, limit int) string {
-	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
-}
 
 func (c *commands) end(report mbclient.Report) {
 	c.mu.Lock()

@@ -9,16 +9,16 @@ import (
 // limit.
 func CutContent(a *bloom.Artifact, n int) {
 	if n > 0 && a.Content != nil {
-		short, cut := storable.Cut(*a.Content, n)
-		a.Content, a.ContentTruncated = &short, cut
+		short := storable.Cut(*a.Content, n)
+		a.ContentTruncated, a.Content = len(short) < len(*a.Content), &short
 	}
 }
 
 // CutOutput truncates an output that is longer than n bytes and marks it as truncated.
 func CutOutput(r *bloom.Result, n int) {
 	if r.Output != nil {
-		short, cut := storable.Cut(*r.Output, n)
-		r.Output, r.OutputTruncated = &short, cut
+		short := storable.Cut(*r.Output, n)
+		r.OutputTruncated, r.Output = len(short) < len(*r.Output), &short
 	}
 }
 
@@ -28,7 +28,8 @@ func CutPrompt(t *bloom.Task, n int) {
 	if n <= 0 {
 		return
 	}
-	t.Prompt, t.PromptTruncated = storable.Cut(t.Prompt, n)
+	short := storable.Cut(t.Prompt, n)
+	t.PromptTruncated, t.Prompt = len(short) < len(t.Prompt), short
 	if t.ContextHints == nil {
 		t.ContextHints, t.HintsTruncated = []string{}, true
 	}

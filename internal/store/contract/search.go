@@ -35,6 +35,6 @@ type SearchStore interface {
 
 // Cut truncates the texts: half of the limit is for the prompt, more when the output is shorter.
 func (t *TaskText) Cut() {
-	t.Output, _ = storable.Cut(t.Output, max(MaxSearchText/2, MaxSearchText-len(t.Prompt)))
-	t.Prompt, _ = storable.Cut(t.Prompt, MaxSearchText-len(t.Output))
+	t.Output = storable.Cut(t.Output, max(MaxSearchText/2, MaxSearchText-len(t.Prompt)))
+	t.Prompt = storable.Cut(t.Prompt, MaxSearchText-len(t.Output))
 }

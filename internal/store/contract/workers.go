@@ -74,8 +74,8 @@ func JoinLines(was []bloom.LogLine, r bloom.LogReport) []bloom.LogLine {
 	}
 	for _, l := range r.Lines {
 		l.InstanceID = r.InstanceID
-		l.Text, _ = storable.Cut(storable.Text(l.Text), bloom.MaxLogLine)
-		l.Level, _ = storable.Cut(cmp.Or(storable.Text(l.Level), "INFO"), 16)
+		l.Text = storable.Cut(storable.Text(l.Text), bloom.MaxLogLine)
+		l.Level = storable.Cut(cmp.Or(storable.Text(l.Level), "INFO"), 16)
 		lines = append(lines, l)
 	}
 	return lines[max(0, len(lines)-bloom.MaxLogLines):]
