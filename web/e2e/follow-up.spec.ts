@@ -16,7 +16,10 @@ const task = (own: Runtime, prompt: string, context_id: string) =>
   own.api<{ id: string }>('/llm-tasks', { prompt, agent_slug: 'assistant', context_id })
 
 async function lease(own: Runtime, id: string, worker: string, slots: number) {
-  await own.api('/workers', { name: worker, capabilities: { claude_cli: true, max_concurrency: slots } })
+  await own.api('/workers', {
+    name: worker,
+    capabilities: { claude_cli: true, max_concurrency: slots, labels: ['quiet'] },
+  })
   return (await own.api<{ lease: { id: string } }>(`/llm-tasks/${id}/lease`, { worker_id: worker })).lease.id
 }
 
@@ -28,20 +31,50 @@ async function answered(own: Runtime, id: string, output: string) {
   })
 }
 
-test('who answers a question sees it, and who goes on sees the conversation', async ({ page }) => {
+test('Enter continues a conversation from its task and from its context', async ({ page }) => {
   await alone(async (own) => {
-    const { id } = await task(own, 'Name the release', 'names')
+    const { id } = await own.task('Name the release', {
+      agent_slug: 'writer',
+      context_id: 'names',
+      labels: ['quiet'],
+      policy: { timeout_sec: 77 },
+    })
     await answered(own, id, 'Two names are free.\n\nShall it be Heron or Lynx?')
     await page.goto(`${own.url}/tasks/${id}`)
-    await page.getByRole('link', { name: 'Answer it' }).click()
-    const soFar = page.getByRole('region', { name: 'The conversation so far' })
-    await expect(soFar).toContainText('Name the release')
-    await expect(soFar.getByText('Shall it be Heron or Lynx?')).toHaveCount(2)
-    await expect(page.getByLabel('Prompt')).toBeFocused()
-    await expect(page.getByLabel('Prompt')).toBeInViewport()
-    await page.goto(`${own.url}/tasks/${id}`)
-    await page.getByRole('link', { name: 'Continue' }).click()
-    await expect(soFar).toContainText('Two names are free.')
+    await page.getByRole('button', { name: 'Answer it' }).click()
+    const composer = page.getByRole('textbox', { name: 'Continue the conversation' })
+    await expect(composer).toBeFocused()
+    await composer.pressSequentially('Heron.')
+    await composer.press('Shift+Enter')
+    await composer.pressSequentially('And say why.')
+    await composer.press('Enter')
+    await expect(page.getByRole('heading', { level: 1, name: 'Heron.' })).toBeVisible()
+    await expect(page).not.toHaveURL(new RegExp(id))
+    const next = page.url().split('/').at(-1) ?? ''
+    expect(await own.api(`/llm-tasks/${next}`)).toMatchObject({
+      prompt: 'Heron.\nAnd say why.',
+      context_id: 'names',
+      agent_slug: 'writer',
+      labels: ['quiet'],
+      policy: { timeout_sec: 77, ordered: true },
+    })
+    await page.goto(`${own.url}/contexts/names`)
+    await composer.fill('Lynx after all')
+    await composer.press('Enter')
+    await expect(page.getByRole('listitem').filter({ hasText: 'Lynx after all' })).toBeInViewport()
+    await expect(page.getByRole('listitem').filter({ hasText: 'Two names are free.' })).toContainText(
+      'Name the release',
+    )
+    await expect(composer).toHaveValue('')
+    await page.getByRole('link', { name: 'More options' }).click()
+    await expect(page.getByRole('region', { name: 'The conversation so far' })).toContainText('Lynx after all')
+    // One that others do not wait for would be lost to the conversation beside another.
+    const { id: alone } = await task(own, 'By itself', 'alone')
+    await page.goto(`${own.url}/contexts/alone`)
+    await expect(page.getByText('By itself')).toBeVisible()
+    await expect(composer).toHaveCount(0)
+    await answered(own, alone, 'Done')
+    await expect(composer).toBeVisible()
   })
 })
 

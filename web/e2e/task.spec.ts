@@ -22,12 +22,19 @@ test('each tool has its card, a subagent is nested under its call, and thinking 
   await thinking.click()
   await expect(thought).toBeVisible()
   const edit = run.locator('[data-seq]').filter({ has: page.getByRole('button', { name: /^Edit/ }) })
-  await expect(edit.getByText('func (q *Queue[T]) Pop() (v T, ok bool) {')).toBeVisible()
+  await expect(edit.locator('pre')).toContainText('func (q *Queue[T]) Pop() (v T, ok bool) {')
   await expect(edit.getByText('+6', { exact: true })).toBeVisible()
+  await expect(edit.getByText('queue.go', { exact: true })).toBeVisible() // not the whole path
+  await expect(edit.getByText('return', { exact: true }).first()).toHaveClass(/keyword/)
   await expect(run.getByText('lock', { exact: true })).toHaveJSProperty('tagName', 'STRONG') // Markdown
   const agent = run.locator('[data-seq]').filter({ has: page.getByRole('button', { name: /^Agent/ }) })
   await agent.scrollIntoViewIfNeeded()
   await expect(agent.getByText('The package has one exported type and no tests.').last()).toBeVisible()
+  await edit.scrollIntoViewIfNeeded()
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme })
+    await accessible(page, 'colours')
+  }
 })
 
 test('tokens and cost count up while it runs, and its past is there at once', async ({ page }) => {
@@ -70,7 +77,13 @@ test('a worker dies in a run: the timeline says why, and another goes on', async
     await expect(page.getByText('The lease expired')).toBeVisible()
     await expect(page.getByText('Queued', { exact: true }).first()).toBeVisible()
     await own.startWorker('second')
+    const first = page.getByRole('button', { name: /^Attempt 1 first The lease expired/ })
+    await expect(first).toHaveAttribute('aria-expanded', 'false')
+    await expect(page.getByText('Session started')).toHaveCount(1)
+    await first.click()
     await expect(page.getByText('Session started')).toHaveCount(2)
+    await page.getByRole('button', { name: /^Attempt 2 second/ }).click()
+    await expect(page.getByText('Session started')).toHaveCount(1)
     await page.getByRole('tab', { name: 'Timeline' }).click()
     await expect(page.getByRole('listitem').filter({ hasText: 'run 1 · first' }).last()).toContainText(
       'The lease expired',
@@ -92,7 +105,7 @@ test('a run that asks or was denied a tool says so, and can be answered', async 
   const question = page.getByRole('region', { name: 'It ended with a question' })
   await expect(question).toContainText('Which of them should I change?')
   await accessible(page)
-  await question.getByRole('link', { name: 'Answer it' }).click()
+  await page.getByRole('link', { name: 'More options' }).click()
   await expect(page.getByLabel('Context', { exact: true })).toHaveValue('asking')
   await expect(page.getByLabel('Agent', { exact: true })).toHaveValue('writer')
   expect(await runtime.ended(denied.id)).toBe('completed')
@@ -151,7 +164,7 @@ test('a task is run again with changes, and its context is continued', async ({ 
   await page.getByRole('button', { name: 'Create the task' }).click()
   await expect(page).not.toHaveURL(/new/)
   await expect(page.getByText('Completed', { exact: true }).first()).toBeVisible()
-  await page.getByRole('link', { name: 'Continue this context' }).click()
+  await page.getByRole('link', { name: 'More options' }).click()
   await expect(page.getByLabel('Context', { exact: true })).toHaveValue('to-be-continued')
 })
 

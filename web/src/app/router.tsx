@@ -53,7 +53,6 @@ const newTask = createRoute({
     ...(search.from ? { from: String(search.from) } : {}),
     ...(search.context_id ? { context_id: String(search.context_id) } : {}),
     ...(search.agent_slug ? { agent_slug: String(search.agent_slug) } : {}),
-    ...(search.answers ? { answers: String(search.answers) } : {}),
   }),
   component: lazyRouteComponent(() => import('@/features/new-task/new-task')),
 })
@@ -104,8 +103,6 @@ export interface NewTaskFrom {
   from?: string
   context_id?: string
   agent_slug?: string
-  /** A task that ended with a question. */
-  answers?: string
 }
 
 export const router = createRouter({

@@ -1,9 +1,10 @@
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { useMemo, useRef, useState } from 'react'
+import { Fragment, useMemo, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { cn } from '@/lib/cn'
 import { useFormat } from '@/lib/format'
 import { CopyButton } from './facts'
+import { useHighlight } from './highlight'
 import { ScrollBox } from './scroll-box'
 
 /** Text as it is, with a way to copy it. Long text shows its beginning first. */
@@ -11,12 +12,15 @@ export function CodeBlock({
   text,
   limit = 40,
   tone,
+  language = '',
   label,
 }: {
   text: string
   /** Lines that are shown at first. */
   limit?: number
-  tone?: 'bad'
+  tone?: 'bad' | undefined
+  /** The name or file ending of the language that it is written in. */
+  language?: string
   label?: string
 }) {
   const { t } = useTranslation()
@@ -25,6 +29,7 @@ export function CodeBlock({
   const lines = useMemo(() => text.split('\n'), [text])
   const cut = !open && (lines.length > limit || text.length > 20_000)
   const shown = cut ? lines.slice(0, limit).join('\n').slice(0, 20_000) : text
+  const highlighted = useHighlight(shown, language)
   return (
     <div
       className={cn(
@@ -40,7 +45,15 @@ export function CodeBlock({
         <LongText text={text} />
       ) : (
         <ScrollBox label={label ?? t('ui.code')} className="max-h-[28rem] overflow-auto">
-          <pre className="px-3 py-2 font-mono text-xs leading-5 whitespace-pre-wrap wrap-anywhere">{shown}</pre>
+          <pre className="px-3 py-2 font-mono text-xs leading-5 whitespace-pre-wrap wrap-anywhere">
+            {highlighted?.map((line, i) => (
+              // biome-ignore lint/suspicious/noArrayIndexKey: lines have no other name
+              <Fragment key={i}>
+                {i > 0 && '\n'}
+                {line}
+              </Fragment>
+            )) ?? shown}
+          </pre>
         </ScrollBox>
       )}
       {cut && (

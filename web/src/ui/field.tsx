@@ -11,7 +11,7 @@ export const Input = ({ className, ...rest }: ComponentProps<'input'>) => (
 )
 
 export const Textarea = ({ className, ...rest }: ComponentProps<'textarea'>) => (
-  <textarea {...rest} className={cn(box, 'min-h-24 py-2 leading-relaxed', className)} />
+  <textarea {...rest} className={cn(box, 'py-2 leading-relaxed', className)} />
 )
 
 export function Select({ className, children, ...rest }: ComponentProps<'select'>) {

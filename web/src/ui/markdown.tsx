@@ -41,7 +41,9 @@ export default function MarkdownText({ text }: { text: string }) {
             const code = node?.children[0]
             const text =
               code?.type === 'element' ? code.children.map((c) => (c.type === 'text' ? c.value : '')).join('') : ''
-            return <CodeBlock text={text.replace(/\n$/, '')} />
+            const classes = code?.type === 'element' ? code.properties.className : undefined
+            const language = /language-(\S+)/.exec(String(classes))?.[1] ?? ''
+            return <CodeBlock text={text.replace(/\n$/, '')} language={language.toLowerCase()} />
           },
           table: ({ children }) => (
             <ScrollBox label={t('ui.table')} className="overflow-x-auto">

@@ -1,11 +1,13 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
-import { MessageSquarePlus, MessagesSquare } from 'lucide-react'
+import { MessagesSquare } from 'lucide-react'
+import { useEffect, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { api, data, page, type Task } from '@/api/client'
 import { keys } from '@/api/queries'
+import { Composer } from '@/features/task/composer'
 import { useFormat } from '@/lib/format'
-import { Button, buttonClass } from '@/ui/button'
+import { Button } from '@/ui/button'
 import { Card, Fact, Facts } from '@/ui/card'
 import { CopyButton, Id } from '@/ui/facts'
 import { Page } from '@/ui/page'
@@ -30,7 +32,12 @@ export default function Context() {
     getNextPageParam: (last) => last.next,
   })
   const tasks = query.data?.pages.flatMap((p) => p.items).reverse() ?? []
-  const latest = tasks.at(-1)
+  // What was sent is shown, as soon as it is in the list.
+  const [sent, setSent] = useState('')
+  const shown = tasks.some((task) => task.id === sent)
+  useEffect(() => {
+    if (shown) scrollTo({ top: document.documentElement.scrollHeight })
+  }, [shown])
   return (
     <Page
       narrow
@@ -38,16 +45,6 @@ export default function Context() {
       tabTitle={contextId}
       beside={<CopyButton text={contextId} label={t('contexts.copyName')} />}
       lead={t('contexts.lead')}
-      actions={
-        <Link
-          to="/tasks/new"
-          search={{ context_id: contextId, ...(latest ? { agent_slug: latest.agent_slug } : {}) }}
-          className={buttonClass('primary')}
-        >
-          <MessageSquarePlus className="size-4" aria-hidden />
-          {t('task.continue')}
-        </Link>
-      }
     >
       <Loaded
         query={query}
@@ -66,7 +63,8 @@ export default function Context() {
               </Button>
             )}
             <About id={contextId} />
-            <Turns tasks={tasks} />
+            <Turns tasks={tasks} live />
+            <Composer contextId={contextId} onSent={(task) => setSent(task.id)} />
           </>
         )}
       </Loaded>

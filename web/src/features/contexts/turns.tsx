@@ -5,6 +5,8 @@ import { useTranslation } from 'react-i18next'
 import { api, data, type Task } from '@/api/client'
 import { keys } from '@/api/queries'
 import { isFinal } from '@/features/task/events'
+import { Row } from '@/features/task/rows'
+import { useStream } from '@/features/task/use-stream'
 import { say } from '@/i18n/said'
 import { TaskBadge } from '@/ui/badge'
 import { Card } from '@/ui/card'
@@ -12,8 +14,8 @@ import { Ago } from '@/ui/facts'
 import { JsonTree } from '@/ui/json-tree'
 import { Prose } from '@/ui/prose'
 
-/** Tasks of a conversation in their order: what was asked and what was answered. */
-export function Turns({ tasks }: { tasks: Task[] }) {
+/** Tasks of a conversation in their order: what was asked and what was answered. live: those that run are followed. */
+export function Turns({ tasks, live }: { tasks: Task[]; live?: boolean }) {
   const { t } = useTranslation()
   const results = useQueries({
     queries: tasks.map((task) => ({
@@ -27,7 +29,7 @@ export function Turns({ tasks }: { tasks: Task[] }) {
       {tasks.map((task, i) => {
         const result = results[i]?.data?.[0]
         return (
-          <li key={task.id}>
+          <li key={task.id} id={`turn-${task.id}`}>
             <Card className="overflow-hidden">
               <header className="flex items-center gap-3 border-b bg-sunken/60 px-4 py-2 text-xs text-ink-3">
                 <TaskBadge status={task.status} />
@@ -48,6 +50,7 @@ export function Turns({ tasks }: { tasks: Task[] }) {
                 <div className="rounded-lg bg-accent-soft/60 px-3 py-2">
                   <Prose text={task.prompt.slice(0, 8000)} />
                 </div>
+                {live && (task.status === 'leased' || task.status === 'running') && <Running task={task} />}
                 {result?.output && <Output text={result.output} json={task.desired_format === 'json'} />}
                 {result?.error_message && (
                   <p className="text-bad wrap-anywhere">{say(result.error_message.slice(0, 2000))}</p>
@@ -58,6 +61,22 @@ export function Turns({ tasks }: { tasks: Task[] }) {
         )
       })}
     </ol>
+  )
+}
+
+/** What a turn that runs has said or done last. */
+function Running({ task }: { task: Task }) {
+  const { t } = useTranslation()
+  const { items } = useStream(task.id, false).conversation
+  const last = items.findLast((item) => item.kind === 'text' || item.kind === 'tool')
+  return (
+    <>
+      {last && <Row item={last} over={false} />}
+      <p role="status" className="flex items-center gap-2 text-xs text-ink-3">
+        <span aria-hidden className="breathe size-2 rounded-full bg-info" />
+        {t('task.stream.live')}
+      </p>
+    </>
   )
 }
 

@@ -19,7 +19,7 @@ import { SoFar } from './so-far'
 
 export default function NewTask() {
   const { t } = useTranslation()
-  const { from, context_id, agent_slug, answers } = useSearch({ from: '/tasks/new' })
+  const { from, context_id, agent_slug } = useSearch({ from: '/tasks/new' })
   const source = useQuery({ ...taskQuery(from ?? ''), enabled: from !== undefined })
   return (
     <Page
@@ -31,7 +31,7 @@ export default function NewTask() {
         <Loaded query={source}>{(task) => task && <Form key={task.id} first={draftOf(task)} />}</Loaded>
       ) : (
         <div className={context_id && 'grid items-start gap-6 *:min-w-0 xl:grid-cols-[minmax(0,1fr)_26rem]'}>
-          {context_id && <SoFar contextId={context_id} answers={answers} />}
+          {context_id && <SoFar contextId={context_id} />}
           <Form
             key={`${context_id} ${agent_slug}`}
             first={{ ...emptyDraft(), contextId: context_id ?? '', agent: agent_slug ?? 'assistant' }}

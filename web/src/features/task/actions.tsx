@@ -1,6 +1,6 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { Ban, CopyPlus, MessageSquarePlus, RotateCcw } from 'lucide-react'
+import { Ban, CopyPlus, RotateCcw } from 'lucide-react'
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { api, data, type Task } from '@/api/client'
@@ -53,16 +53,6 @@ export function Actions({ task }: { task: Task }) {
   return (
     <>
       {task.cancel_requested && !over && <Badge tone="warn">{t('task.cancelling')}</Badge>}
-      {over && (
-        <Link
-          to="/tasks/new"
-          search={{ context_id: task.context_id, agent_slug: task.agent_slug }}
-          className={buttonClass()}
-        >
-          <MessageSquarePlus className="size-4" aria-hidden />
-          {t('task.continue')}
-        </Link>
-      )}
       <Link to="/tasks/new" search={{ from: task.id }} className={buttonClass(change ? 'primary' : 'secondary')}>
         <CopyPlus className="size-4" aria-hidden />
         {t('task.again')}

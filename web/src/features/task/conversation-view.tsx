@@ -1,18 +1,27 @@
 import { useWindowVirtualizer } from '@tanstack/react-virtual'
-import { ArrowDown } from 'lucide-react'
-import { useEffect, useLayoutEffect, useRef, useState } from 'react'
+import { ArrowDown, ChevronRight } from 'lucide-react'
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
+import { cn } from '@/lib/cn'
 import { useFormat } from '@/lib/format'
 import { Button } from '@/ui/button'
 import { Download } from '@/ui/download'
-import { Prose } from '@/ui/prose'
-import { ScrollBox } from '@/ui/scroll-box'
+import { Elapsed } from '@/ui/facts'
 import { Failure, SkeletonRows } from '@/ui/states'
+import { Asked } from './asked'
+import { type Attempt, rowsOf } from './attempts'
 import type { Item } from './conversation'
 import { Row } from './rows'
 import type { Stream } from './use-stream'
 
-const sizes: Record<Item['kind'], number> = { text: 120, thinking: 34, stderr: 90, tool: 52, step: 30 }
+const sizes: Record<(Item | Attempt)['kind'], number> = {
+  attempt: 40,
+  text: 120,
+  thinking: 34,
+  stderr: 90,
+  tool: 52,
+  step: 30,
+}
 const near = 140
 
 /** The run as a conversation. Only what is in sight exists; at the end it follows what comes. */
@@ -30,6 +39,10 @@ export function ConversationView({
   const { t } = useTranslation()
   const format = useFormat()
   const { items, events } = stream.conversation
+  const [chosen, setChosen] = useState<ReadonlyMap<number, boolean>>(new Map())
+  // The list of items stays the same while it grows.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: it has changed when the stream has another version
+  const rows = useMemo(() => rowsOf(items, chosen), [stream.version, chosen, items])
   const list = useRef<HTMLDivElement>(null)
   const [top, setTop] = useState(0)
   const [following, setFollowing] = useState(false)
@@ -40,9 +53,9 @@ export function ConversationView({
   }, [items.length > 0])
 
   const virtual = useWindowVirtualizer({
-    count: items.length,
-    estimateSize: (i) => sizes[items[i]?.kind ?? 'text'],
-    getItemKey: (i) => items[i]?.key ?? i,
+    count: rows.length,
+    estimateSize: (i) => sizes[rows[i]?.kind ?? 'text'],
+    getItemKey: (i) => rows[i]?.key ?? i,
     overscan: 8,
     scrollMargin: top,
     gap: 14,
@@ -63,12 +76,7 @@ export function ConversationView({
 
   return (
     <div>
-      <div className="mb-4 rounded-card border border-accent/25 bg-accent-soft/50 px-4 py-3">
-        <p className="mb-1 text-xs font-medium text-accent-strong">{t('task.prompt')}</p>
-        <ScrollBox label={t('task.prompt')} className="max-h-80 overflow-y-auto">
-          <Prose text={prompt} />
-        </ScrollBox>
-      </div>
+      <Asked prompt={prompt} />
       {stream.state === 'failed' && <Failure error={stream.error} className="mb-4" />}
       {stream.state === 'loading' && items.length === 0 && <SkeletonRows rows={4} />}
       <div
@@ -80,7 +88,7 @@ export function ConversationView({
         style={{ height: size }}
       >
         {virtual.getVirtualItems().map((row) => {
-          const item = items[row.index]
+          const item = rows[row.index]
           return (
             item && (
               <div
@@ -91,7 +99,14 @@ export function ConversationView({
                 className="absolute inset-x-0"
                 style={{ transform: `translateY(${row.start - virtual.options.scrollMargin}px)` }}
               >
-                <Row item={item} over={over} />
+                {item.kind === 'attempt' ? (
+                  <AttemptHead
+                    attempt={item}
+                    onToggle={() => setChosen((old) => new Map(old).set(item.epoch, !item.open))}
+                  />
+                ) : (
+                  <Row item={item} over={over} />
+                )}
               </div>
             )
           )
@@ -131,5 +146,41 @@ export function ConversationView({
         </Button>
       )}
     </div>
+  )
+}
+
+const tones: Record<string, string> = {
+  completed: 'text-good',
+  failed: 'text-bad',
+  dead: 'text-bad',
+  expired: 'text-bad',
+}
+
+/** The line of an attempt that shows or hides what happened in it. */
+function AttemptHead({ attempt, onToggle }: { attempt: Attempt; onToggle: () => void }) {
+  const { t } = useTranslation()
+  const { end } = attempt
+  return (
+    <button
+      type="button"
+      aria-expanded={attempt.open}
+      onClick={onToggle}
+      className="flex min-h-9 w-full items-center gap-2.5 rounded-lg border bg-sunken px-3 py-1.5 text-left text-xs hover:border-line-strong"
+    >
+      <ChevronRight
+        className={cn('size-4 shrink-0 text-ink-3 transition-transform', attempt.open && 'rotate-90')}
+        aria-hidden
+      />
+      <span className="shrink-0 text-[13px] font-medium">{t('task.attempt', { n: attempt.n })}</span>
+      <span className="min-w-0 flex-1 truncate text-ink-2">{attempt.worker}</span>
+      {end && (
+        <span className={cn('min-w-0 truncate font-medium', tones[end.type] ?? 'text-warn')}>
+          {t(`task.step.${end.type as 'leased'}`)}
+        </span>
+      )}
+      <span className="shrink-0 text-ink-3">
+        <Elapsed from={attempt.from} to={end?.at ?? null} />
+      </span>
+    </button>
   )
 }

@@ -60,6 +60,8 @@ const call = (more: Partial<Tool>): Tool => ({
   kind: 'tool',
   key: 1,
   at: 1000,
+  epoch: 1,
+  folder: '',
   id: 'a',
   name: 'Bash',
   input: { command: 'ls -la' },

@@ -3,6 +3,8 @@ import type { TaskEvent } from './events'
 interface Base {
   key: number
   at: number
+  /** The attempt that it belongs to; 0 before the first. */
+  epoch: number
 }
 
 export interface Said extends Base {
@@ -16,6 +18,8 @@ export interface Tool extends Base {
   id: string
   name: string
   input: Record<string, unknown>
+  /** The folder that the run works in, where it is known. */
+  folder: string
   result: { text: string; failed: boolean; at: number; truncated: boolean } | null
   /** What a subagent that this call started did. */
   children: Item[]
@@ -25,7 +29,6 @@ export interface Step extends Base {
   kind: 'step'
   type: string
   data: Record<string, unknown>
-  epoch: number
 }
 
 export type Item = Said | Tool | Step
@@ -71,6 +74,7 @@ export class Conversation {
   items: Item[] = []
   usage: Usage | null = null
   model = ''
+  private folder = ''
   lastSeq = 0
   events = 0
   private readonly places = new Map<string, { index: number; parent: string }>()
@@ -83,10 +87,7 @@ export class Conversation {
     const parent = text(data.parent)
     if (said.has(event.type)) {
       const kind = event.type as Said['kind']
-      this.add(
-        { kind, key: event.seq, at: event.at, text: text(data.text), truncated: data.truncated === true },
-        parent,
-      )
+      this.add({ kind, ...placeOf(event), text: text(data.text), truncated: data.truncated === true }, parent)
     } else if (event.type === 'tool_use') {
       this.use(event, data, parent)
     } else if (event.type === 'tool_result') {
@@ -100,8 +101,11 @@ export class Conversation {
         cost: typeof data.cost_usd === 'number' ? data.cost_usd : null,
       }
     } else if (steps.has(event.type)) {
-      if (event.type === 'session') this.model = text(data.model)
-      this.add({ kind: 'step', key: event.seq, at: event.at, type: event.type, data, epoch: event.epoch }, '')
+      if (event.type === 'session') {
+        this.model = text(data.model)
+        this.folder = text(data.workdir)
+      }
+      this.add({ kind: 'step', ...placeOf(event), type: event.type, data }, '')
     }
   }
 
@@ -111,11 +115,11 @@ export class Conversation {
     this.add(
       {
         kind: 'tool',
-        key: event.seq,
-        at: event.at,
+        ...placeOf(event),
         id,
         name: text(data.name),
         input: input as Record<string, unknown>,
+        folder: this.folder,
         result: null,
         children: [],
       },
@@ -167,5 +171,6 @@ export class Conversation {
   }
 }
 
+const placeOf = ({ seq, at, epoch }: TaskEvent): Base => ({ key: seq, at, epoch })
 const text = (value: unknown) => (typeof value === 'string' ? value : '')
 const count = (value: unknown) => (typeof value === 'number' ? value : 0)

@@ -1,15 +1,17 @@
-import { Link } from '@tanstack/react-router'
 import { MessageCircleQuestion, MessageSquarePlus, TriangleAlert } from 'lucide-react'
 import { useTranslation } from 'react-i18next'
 import type { Result, Task } from '@/api/client'
+import { useReadsOnly } from '@/api/session'
 import { say } from '@/i18n/said'
-import { buttonClass } from '@/ui/button'
+import { Button } from '@/ui/button'
+import { focusComposer } from './composer'
 import { errorClasses } from './error-classes'
 import { questionOf } from './question'
 
 /** What qualifies a success: tools that were denied, a question that is left. */
 export function Notes({ task, result }: { task: Task; result: Result }) {
   const { t } = useTranslation()
+  const readsOnly = useReadsOnly()
   const question = task.desired_format === 'text' ? questionOf(result.output) : ''
   const warnings = [...new Map((result.metrics.warnings ?? []).map((w) => [w.text, w])).values()]
   return (
@@ -24,14 +26,12 @@ export function Notes({ task, result }: { task: Task; result: Result }) {
             <p className="font-medium">{t('task.asks.what')}</p>
             <p className="mt-0.5 text-ink-2 wrap-anywhere">{question}</p>
           </div>
-          <Link
-            to="/tasks/new"
-            search={{ context_id: task.context_id, agent_slug: task.agent_slug, answers: task.id }}
-            className={buttonClass('primary', 'sm')}
-          >
-            <MessageSquarePlus className="size-4" aria-hidden />
-            {t('task.asks.answer')}
-          </Link>
+          {!readsOnly && (
+            <Button look="primary" size="sm" onClick={focusComposer}>
+              <MessageSquarePlus className="size-4" aria-hidden />
+              {t('task.asks.answer')}
+            </Button>
+          )}
         </section>
       )}
       {warnings.length > 0 && (

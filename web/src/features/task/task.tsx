@@ -11,6 +11,8 @@ import { CopyButton, Id } from '@/ui/facts'
 import { Page } from '@/ui/page'
 import { Failure, Skeleton } from '@/ui/states'
 import { Actions } from './actions'
+import { Asked } from './asked'
+import { Composer } from './composer'
 import { ConversationView } from './conversation-view'
 import { isFinal } from './events'
 import { Notes, WhyItFailed } from './notes'
@@ -104,6 +106,7 @@ function Found({ task }: { task: Task }) {
               <ConversationView taskId={task.id} stream={stream} prompt={task.prompt} over={over} />
             </Tabs.Content>
             <Tabs.Content value="result" tabIndex={-1}>
+              <Asked prompt={task.prompt} />
               <ResultView query={results} task={task} over={over} />
             </Tabs.Content>
             <Tabs.Content value="timeline" tabIndex={-1}>
@@ -113,6 +116,10 @@ function Found({ task }: { task: Task }) {
               <Records taskId={task.id} />
             </Tabs.Content>
           </Tabs.Root>
+          <Composer
+            contextId={task.context_id}
+            onSent={(next) => void navigate({ to: '/tasks/$taskId', params: { taskId: next.id } })}
+          />
         </div>
         <Side task={task} conversation={stream.conversation} results={results.data} />
       </div>

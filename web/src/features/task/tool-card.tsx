@@ -19,8 +19,10 @@ import { CodeBlock } from '@/ui/code'
 import { Elapsed } from '@/ui/facts'
 import { JsonTree } from '@/ui/json-tree'
 import { Prose } from '@/ui/prose'
+import { Tip } from '@/ui/tip'
 import type { Tool } from './conversation'
 import { Diff } from './diff'
+import { fileOf, inFolder } from './paths'
 import { Row } from './rows'
 
 type Kind = 'bash' | 'edit' | 'write' | 'read' | 'search' | 'web' | 'agent' | 'todo' | 'other'
@@ -55,19 +57,22 @@ const icons: Record<Kind, LucideIcon> = {
   other: Wrench,
 }
 
+/** A file's language by the ending of its name. */
+const languageOf = (input: Record<string, unknown>) => /\.(\w+)$/.exec(fileOf(input))?.[1]?.toLowerCase() ?? ''
+
 const str = (value: unknown) => (typeof value === 'string' ? value : '')
 
 /** What a call is about, in one line. */
-function subject(kind: Kind, input: Record<string, unknown>): string {
+function subject(kind: Kind, { input, folder }: Tool): string {
   switch (kind) {
     case 'bash':
       return str(input.command)
     case 'edit':
     case 'write':
     case 'read':
-      return str(input.file_path) || str(input.notebook_path)
+      return inFolder(fileOf(input), folder)
     case 'search':
-      return [str(input.pattern), str(input.path)].filter(Boolean).join('  ')
+      return [str(input.pattern), inFolder(str(input.path), folder)].filter(Boolean).join('  ')
     case 'web':
       return str(input.url) || str(input.query)
     case 'agent':
@@ -99,7 +104,7 @@ export const ToolCard = memo(function ToolCard({ tool, over }: { tool: Tool; ove
       >
         <Icon className={cn('size-4 shrink-0', failed ? 'text-bad' : 'text-ink-3')} aria-hidden />
         <span className="shrink-0 text-[13px] font-medium">{tool.name || t('task.tool')}</span>
-        <span className="min-w-0 flex-1 truncate font-mono text-xs text-ink-2">{subject(kind, tool.input)}</span>
+        <Subject text={subject(kind, tool)} file={fileOf(tool.input)} />
         <span className="shrink-0 text-xs text-ink-3">
           {tool.result ? (
             failed ? (
@@ -137,21 +142,39 @@ export const ToolCard = memo(function ToolCard({ tool, over }: { tool: Tool; ove
   )
 })
 
+/** Of a file's path the end is what tells it apart: the beginning is cut off, and shown on hover. */
+function Subject({ text, file }: { text: string; file: string }) {
+  const look = 'min-w-0 flex-1 truncate font-mono text-xs text-ink-2'
+  if (!file) return <span className={look}>{text}</span>
+  return (
+    <Tip text={<span className="font-mono wrap-anywhere">{file}</span>}>
+      <span dir="rtl" className={cn(look, 'text-left')}>
+        <bdi dir="ltr">{text}</bdi>
+      </span>
+    </Tip>
+  )
+}
+
 function Input({ kind, tool }: { kind: Kind; tool: Tool }) {
   const { t } = useTranslation()
   const { input } = tool
   switch (kind) {
     case 'bash':
-      return <CodeBlock text={`$ ${str(input.command)}`} label={t('task.input')} />
+      return <CodeBlock text={`$ ${str(input.command)}`} language="bash" label={t('task.input')} />
     case 'edit': {
       const edits = Array.isArray(input.edits) ? (input.edits as Record<string, unknown>[]) : [input]
       return edits.map((edit, i) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: a call's edits never change
-        <Diff key={i} before={str(edit.old_string)} after={str(edit.new_string) || str(edit.new_source)} />
+        <Diff
+          // biome-ignore lint/suspicious/noArrayIndexKey: a call's edits never change
+          key={i}
+          before={str(edit.old_string)}
+          after={str(edit.new_string) || str(edit.new_source)}
+          language={languageOf(input)}
+        />
       ))
     }
     case 'write':
-      return <Diff before="" after={str(input.content)} />
+      return <Diff before="" after={str(input.content)} language={languageOf(input)} />
     case 'agent':
       return str(input.prompt) ? <CodeBlock text={str(input.prompt)} limit={4} label={t('task.input')} /> : null
     case 'todo':
@@ -202,7 +225,13 @@ function Output({ kind, tool }: { kind: Kind; tool: Tool }) {
   if (kind === 'agent' && !result.failed) return <Prose text={text} />
   return (
     <>
-      <CodeBlock text={text} limit={16} tone={result.failed ? 'bad' : undefined} label={t('task.output')} />
+      <CodeBlock
+        text={text}
+        limit={16}
+        tone={result.failed ? 'bad' : undefined}
+        language={kind === 'read' && !result.failed ? languageOf(tool.input) : ''}
+        label={t('task.output')}
+      />
       {result.truncated && <p className="text-xs text-ink-3">{t('task.truncated')}</p>}
     </>
   )
