@@ -124,7 +124,7 @@ func inspect(t *testing.T, path, unpack string, machine elf.Machine, goarm strin
 		"etc/logrotate.d/bloom": 0o644, "usr/lib/systemd/system/bloom-runtime.service": 0o644, "usr/lib/systemd/system/bloom-runtime.socket": 0o644,
 		"usr/lib/systemd/system/bloom-membridge.service": 0o644, "usr/lib/systemd/system/bloom-worker.service": 0o644, "usr/lib/systemd/system/bloom-memory@.service": 0o644,
 		"usr/lib/sysusers.d/bloom.conf": 0o644, "usr/lib/tmpfiles.d/bloom.conf": 0o644, "usr/share/doc/bloom-runtime/alerts.yaml": 0o644,
-		"usr/share/doc/bloom-runtime/third-party-licenses.txt": 0o644, "usr/share/bash-completion/completions/bloom": 0o644, "usr/share/zsh/site-functions/_bloom": 0o644, "usr/share/fish/vendor_completions.d/bloom.fish": 0o644,
+		"usr/share/doc/bloom-runtime/third-party-licenses.txt": 0o644, "usr/share/bash-completion/completions/bloom": 0o644, "usr/share/zsh/site-functions/_bloom": 0o644, "usr/share/fish/vendor_completions.d/bloom.fish": 0o644, "usr/share/man/man1/bloom.1.gz": 0o644,
 	} {
 		if info, err := os.Stat(filepath.Join(dir, file)); err != nil || info.Mode() != mode {
 			t.Errorf("%s: %v, %v", file, info, err)

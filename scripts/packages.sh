@@ -46,6 +46,7 @@ install -m 0644 internal/cli/licenses/third-party.txt "$dist/bloom-licenses.txt"
 for shell in bash zsh fish; do
 	go run -trimpath ./cmd/bloom completion "$shell" >"$scripts/completion.$shell"
 done
+go run -trimpath ./cmd/bloom man | gzip -9n >"$scripts/bloom.1.gz"
 for ARCH in ${ARCHS:-amd64 arm64 armv7}; do
 	goarch=$ARCH goarm=''
 	[[ $ARCH != armv7 ]] || { goarch=arm goarm=7; }

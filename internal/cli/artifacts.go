@@ -15,7 +15,7 @@ import (
 
 type artifactsCmd struct {
 	List    artifactsListCmd    `cmd:"" default:"withargs" help:"List artifacts."`
-	Get     artifactsGetCmd     `cmd:"" help:"Show one artifact as JSON."`
+	Show    artifactsShowCmd    `cmd:"" help:"Show one artifact as JSON."`
 	Content artifactsContentCmd `cmd:"" help:"Print an artifact's content, or write it to a file."`
 	Verify  artifactsVerifyCmd  `cmd:"" help:"Read the content of all artifacts and contexts and compare it with the recorded size and digest. Exits with 1 when something differs."`
 	Move    artifactsMoveCmd    `cmd:"" help:"Move the content of all artifacts and contexts to the server's object storage."`
@@ -36,7 +36,7 @@ func (c *artifactsListCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	if c.Task, err = findTask(inv.ctx, api, c.Task); err != nil {
+	if c.Task, err = c.findTask(inv, api, c.Task); err != nil {
 		return err
 	}
 	list, err := take(c.paging, api.AllArtifacts(inv.ctx, bloom.ArtifactQuery{TaskID: c.Task, Type: c.Type, Page: c.page()}))
@@ -51,7 +51,7 @@ func (c *artifactsListCmd) Run(inv *invocation) error {
 	for _, a := range list {
 		t.row(a.ID, a.TaskID, a.Type, bytesSize(a.Size), ago(now, a.CreatedAt), shownOf(a))
 	}
-	return t.print(inv.Out, inv.outPainter())
+	return t.print(inv)
 }
 
 // shownOf is what a table says of an artifact: a file's path, the beginning of a text, or
@@ -71,12 +71,12 @@ func shownOf(a bloom.Artifact) string {
 	return "(in the bucket)"
 }
 
-type artifactsGetCmd struct {
+type artifactsShowCmd struct {
 	remote
 	ID string `arg:"" help:"The artifact's id, or its last 8 characters."`
 }
 
-func (c *artifactsGetCmd) Run(inv *invocation) error {
+func (c *artifactsShowCmd) Run(inv *invocation) error {
 	api, err := c.open()
 	if err != nil {
 		return err

@@ -37,7 +37,7 @@ func (c *auditListCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	if c.Entity, err = findTask(inv.ctx, api, c.Entity); err != nil {
+	if c.Entity, err = c.findTask(inv, api, c.Entity); err != nil {
 		return fmt.Errorf("%w; give the whole id of anything else", err)
 	}
 	entries, err := take(c.paging, api.AllAudit(inv.ctx, bloom.AuditQuery{EntityID: c.Entity, Action: c.Action, Page: c.page()}))
@@ -51,7 +51,7 @@ func (c *auditListCmd) Run(inv *invocation) error {
 	for _, e := range entries {
 		t.row(time.UnixMilli(e.Timestamp).Format(time.DateTime), e.Action, e.EntityType+" "+e.EntityID, e.Actor, dash(e.KeyID), dash(e.Address), oneLine(e.Detail, 70))
 	}
-	return t.print(inv.Out, inv.outPainter())
+	return t.print(inv)
 }
 
 // auditSource selects where the audit is read from: a running server, or its database.

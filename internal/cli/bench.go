@@ -93,7 +93,7 @@ func (inv *invocation) printLatencies(steps []bench.Latency) error {
 	for _, l := range steps {
 		t.row(l.Name, thousands(int64(l.Count)), ms(l.P50), ms(l.P95), ms(l.P99), ms(l.Max))
 	}
-	return t.print(inv.Out, inv.outPainter())
+	return t.print(inv)
 }
 
 func ms(v float64) string { return fmt.Sprintf("%.2f ms", v) }

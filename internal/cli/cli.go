@@ -15,6 +15,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/bloom-runtime/bloom/client"
 	"github.com/bloom-runtime/bloom/internal/app"
 	"github.com/bloom-runtime/bloom/internal/config"
 )
@@ -36,6 +37,7 @@ type System struct {
 	// OutTerminal and ErrTerminal report whether the stream is a terminal.
 	OutTerminal, ErrTerminal bool
 	InTerminal               bool // whether In is a terminal
+	Columns                  int  // the width of the terminal Out; 0 if unknown
 	// Signals delivers interrupts and terminations.
 	Signals <-chan os.Signal
 	// Reload delivers requests to reload the settings that can change at run time.
@@ -52,7 +54,7 @@ func RealSystem() System {
 	}
 	return System{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.LookupEnv, Hostname: host,
-		OutTerminal: isTerminal(os.Stdout), ErrTerminal: isTerminal(os.Stderr), InTerminal: isTerminal(os.Stdin), Signals: signals, Reload: hangups(),
+		OutTerminal: isTerminal(os.Stdout), ErrTerminal: isTerminal(os.Stderr), InTerminal: isTerminal(os.Stdin), Columns: columnsOf(os.Stdout), Signals: signals, Reload: hangups(),
 	}
 }
 
@@ -73,37 +75,40 @@ type commands struct {
 	Version_   kong.VersionFlag `name:"version" help:"Print the version and exit."`
 	config.Log
 
-	Up        upCmd        `cmd:"" group:"Run it:" help:"Run server, control plane and worker in one process."`
-	Server    serverCmd    `cmd:"" group:"Run it:" help:"Run the runtime server."`
-	Worker    workerCmd    `cmd:"" group:"Run it:" help:"Run a worker that executes tasks with claude."`
-	Membridge membridgeCmd `cmd:"" group:"Run it:" help:"Run membridge, the control plane."`
-	Service   serviceCmd   `cmd:"" group:"Run it:" help:"Run roles as services of this machine (OpenRC, systemd)."`
-	Doctor    doctorCmd    `cmd:"" group:"Run it:" help:"Find what is wrong on this machine, and how to fix it."`
+	Up        upCmd        `cmd:"" group:"Run:" help:"Run server, membridge and worker in one process."`
+	Server    serverCmd    `cmd:"" group:"Run:" help:"Run the runtime server."`
+	Worker    workerCmd    `cmd:"" group:"Run:" help:"Run a worker that executes tasks with claude."`
+	Membridge membridgeCmd `cmd:"" group:"Run:" help:"Run membridge, the control plane."`
+	Service   serviceCmd   `cmd:"" group:"Run:" help:"Run roles as services of this machine."`
 
 	Run       taskRunCmd   `cmd:"" group:"Tasks:" help:"Submit a task and follow it: short for bloom task run."`
-	Logs      taskLogsCmd  `cmd:"" group:"Tasks:" help:"Show a task's event stream: short for bloom task logs."`
+	Logs      taskLogsCmd  `cmd:"" group:"Tasks:" help:"Show a task's events: short for bloom task logs."`
 	Task      taskCmd      `cmd:"" group:"Tasks:" help:"Run, list, follow, cancel and requeue tasks."`
-	Contexts  contextsCmd  `cmd:"" group:"Tasks:" help:"List contexts, show one, or forget one."`
-	Artifacts artifactsCmd `cmd:"" group:"Tasks:" help:"List artifacts and read their content."`
-	Workers   workersCmd   `cmd:"" group:"Tasks:" help:"List, drain and remove workers."`
-	Leases    leasesCmd    `cmd:"" group:"Tasks:" help:"List leases."`
-	Stats     statsCmd     `cmd:"" group:"Tasks:" help:"Show the counts of tasks, leases and workers."`
+	Contexts  contextsCmd  `cmd:"" group:"Tasks:" help:"List, show and remove conversations."`
+	Artifacts artifactsCmd `cmd:"" group:"Tasks:" help:"List, read, verify and move results and files."`
+
+	Workers workersCmd `cmd:"" group:"Fleet:" help:"List, show, drain and remove workers."`
+	Leases  leasesCmd  `cmd:"" group:"Fleet:" help:"List the attempts of tasks on workers."`
+	Stats   statsCmd   `cmd:"" group:"Fleet:" help:"Count tasks, leases and workers, now or over time."`
+	Memory  memoryCmd  `cmd:"" group:"Fleet:" help:"Move a project's memory between nodes."`
 
 	Keys      keysCmd      `cmd:"" group:"Administration:" help:"Create, list and revoke keys."`
 	Audit     auditCmd     `cmd:"" group:"Administration:" help:"List, verify and export the audit log."`
-	Config    configCmd    `cmd:"" group:"Administration:" help:"Show the settings and where they came from."`
+	Config    configCmd    `cmd:"" group:"Administration:" help:"Show every setting and where its value comes from."`
 	Backup    backupCmd    `cmd:"" group:"Administration:" help:"Copy the database to a file."`
-	Migrate   migrateCmd   `cmd:"" group:"Administration:" help:"Show or upgrade the database schema, or import data."`
-	Retention retentionCmd `cmd:"" group:"Administration:" help:"Show how long data is kept, and how much is older. Removes nothing: servers do."`
+	Migrate   migrateCmd   `cmd:"" group:"Administration:" help:"Show or upgrade the schema, or import data."`
+	Retention retentionCmd `cmd:"" group:"Administration:" help:"Show how long servers keep data; removes nothing."`
 	Secrets   secretsCmd   `cmd:"" group:"Administration:" help:"Change the key that encrypts secrets in the database."`
-	Memory    memoryCmd    `cmd:"" group:"Administration:" help:"Move a project's memory between nodes through object storage."`
 
-	Bench      benchCmd      `cmd:"" group:"Other:" help:"Measure a running server that has no other work."`
-	OpenAPI    openapiCmd    `cmd:"" group:"Other:" name:"openapi" help:"Print the server's API description (OpenAPI 3.1, JSON)."`
-	Version    versionCmd    `cmd:"" group:"Other:" help:"Print the version."`
-	Licenses   licensesCmd   `cmd:"" group:"Other:" help:"Print the licences of the components that are built in."`
-	Completion completionCmd `cmd:"" group:"Other:" help:"Print a completion script for bash, zsh or fish."`
-	Complete   completeCmd   `cmd:"" group:"Other:" name:"__complete" hidden:""`
+	Doctor     doctorCmd     `cmd:"" group:"Tools:" help:"Find what is wrong on this machine, and how to fix it."`
+	Bench      benchCmd      `cmd:"" group:"Tools:" help:"Measure a running server that has no other work."`
+	OpenAPI    openapiCmd    `cmd:"" group:"Tools:" name:"openapi" help:"Print the API description (OpenAPI 3.1, JSON)."`
+	Completion completionCmd `cmd:"" group:"Tools:" help:"Print a completion script for bash, zsh or fish."`
+	Man        manCmd        `cmd:"" group:"Tools:" help:"Print the manual page."`
+	Licenses   licensesCmd   `cmd:"" group:"Tools:" help:"Print the licences of the components that are built in."`
+	Version    versionCmd    `cmd:"" group:"Tools:" help:"Print the version."`
+	Help_      helpCmd       `cmd:"" group:"Tools:" name:"help" help:"Explain a command, or: settings, ids, output, exit-codes."`
+	Complete   completeCmd   `cmd:"" group:"Tools:" name:"__complete" hidden:""`
 }
 
 // invocation is one run of a command.
@@ -182,7 +187,11 @@ func Main(args []string, sys System) (code int) {
 	if err == nil {
 		err = checkGiven(kctx)
 	} else if group := bareCommand(err); group != nil {
-		return fail(sys, group.PrintUsage(false))
+		err := group.PrintUsage(false)
+		if len(args) == 0 && newcomer(sys, resolver.File.Path) {
+			fmt.Fprint(sys.Out, firstSteps)
+		}
+		return fail(sys, err)
 	}
 	if err != nil {
 		return fail(sys, usagef("%w\nSee: bloom %s--help", mistake(err), commandOf(kctx, err)))
@@ -208,7 +217,25 @@ func Main(args []string, sys System) (code int) {
 	if isUsage(err) {
 		err = inv.sources.Locate(err)
 	}
-	return fail(sys, err)
+	code = fail(sys, err)
+	if errors.As(err, new(*client.UnreachableError)) && newcomer(sys, resolver.File.Path) && inv.sources.Of("runtime_url", "BLOOM_RUNTIME_URL") == config.FromDefault {
+		fmt.Fprint(sys.Err, firstSteps)
+	}
+	return code
+}
+
+// firstSteps is for those who have set up nothing yet.
+const firstSteps = `
+Nothing is set up here yet. Start everything on this machine:  bloom up
+Then, in another terminal:  bloom run "Say hello in one line."
+Is your server elsewhere? Set BLOOM_RUNTIME_URL and BLOOM_API_KEY; see: bloom help settings
+`
+
+// newcomer reports whether there is neither a config file nor data nor the address of a server.
+func newcomer(sys System, file string) bool {
+	_, named := sys.Env("BLOOM_RUNTIME_URL")
+	there := func(path string) bool { _, err := os.Stat(path); return err == nil }
+	return !named && !there(file) && !there(config.DefaultDataDir(sys.Env))
 }
 
 // listen cancels the two contexts on signals.

@@ -33,7 +33,7 @@ func (c *configShowCmd) Run(inv *invocation) error {
 		}
 		t.row(s.Key, dash(s.Value), from, s.Env, s.Flag)
 	}
-	return errors.Join(t.print(inv.Out, inv.outPainter()), usage(wrong))
+	return errors.Join(t.print(inv), usage(wrong))
 }
 
 func (c *configShowCmd) finish(inv *invocation) error {

@@ -10,8 +10,7 @@ import (
 type contextsCmd struct {
 	List contextsListCmd `cmd:"" default:"withargs" help:"List contexts, most recently used first."`
 	Show contextsShowCmd `cmd:"" help:"Show one context."`
-
-	Forget contextsForgetCmd `cmd:"" help:"Forget a context: its next task starts a new conversation."`
+	Rm   contextsRmCmd   `cmd:"" help:"Forget a context: its next task starts a new conversation."`
 }
 
 type contextsListCmd struct {
@@ -39,14 +38,14 @@ func (c *contextsListCmd) Run(inv *invocation) error {
 	for _, x := range contexts {
 		t.row(oneLine(x.ID, 60), x.Tasks, x.Unfinished, dash(deref(x.WorkerID)), bytesSize(x.Size), thousands(x.Tokens), dollars(x.CostUSD), ago(now, x.LastUsedAt))
 	}
-	return t.print(inv.Out, inv.outPainter())
+	return t.print(inv)
 }
 
 func dollars(usd float64) string { return fmt.Sprintf("$%.4f", usd) }
 
 type contextsShowCmd struct {
 	remote
-	ID string `arg:"" help:"The context's id."`
+	ID string `arg:"" help:"The context's id, its last 8 characters, or @last."`
 }
 
 func (c *contextsShowCmd) Run(inv *invocation) error {
@@ -54,7 +53,7 @@ func (c *contextsShowCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	if c.ID, err = findContext(inv.ctx, api, c.ID); err != nil {
+	if c.ID, err = c.findContext(inv, api, c.ID); err != nil {
 		return err
 	}
 	x, err := api.Context(inv.ctx, c.ID)
@@ -78,21 +77,21 @@ func (c *contextsShowCmd) Run(inv *invocation) error {
 	t.row("cost", dollars(x.CostUSD))
 	t.row("first use", ago(now, x.CreatedAt))
 	t.row("last use", ago(now, x.LastUsedAt))
-	return t.print(inv.Out, inv.outPainter())
+	return t.print(inv)
 }
 
-type contextsForgetCmd struct {
+type contextsRmCmd struct {
 	remote
 	consent
-	ID string `arg:"" help:"The context's id."`
+	ID string `arg:"" help:"The context's id, its last 8 characters, or @last."`
 }
 
-func (c *contextsForgetCmd) Run(inv *invocation) error {
+func (c *contextsRmCmd) Run(inv *invocation) error {
 	api, err := c.open()
 	if err != nil {
 		return err
 	}
-	if c.ID, err = findContext(inv.ctx, api, c.ID); err != nil {
+	if c.ID, err = c.findContext(inv, api, c.ID); err != nil {
 		return err
 	}
 	if err := c.ask(inv, "Forget the context "+c.ID+" and its working folder"); err != nil {

@@ -19,7 +19,7 @@ import (
 type keysCmd struct {
 	Create keysCreateCmd `cmd:"" help:"Create a key and print it. It is shown only once."`
 	List   keysListCmd   `cmd:"" default:"withargs" help:"List keys."`
-	Revoke keysRevokeCmd `cmd:"" help:"Revoke a key; servers refuse it within 5 seconds."`
+	Rm     keysRmCmd     `cmd:"" help:"Revoke a key; servers refuse it within 5 seconds."`
 }
 
 // keyring selects where commands about keys and secrets find them: at a running server, or directly
@@ -134,7 +134,7 @@ func (c *keysListCmd) Run(inv *invocation) error {
 		}
 		t.row(k.ID, k.Name, k.Role, dash(deref(k.WorkerID)), keyStatus(k), ago(now, k.CreatedAt), expires, ago(now, deref(k.LastUsedAt)))
 	}
-	return t.print(inv.Out, inv.outPainter())
+	return t.print(inv)
 }
 
 func keyStatus(k bloom.APIKey) cell {
@@ -144,13 +144,13 @@ func keyStatus(k bloom.APIKey) cell {
 	return cell{string(k.Status), styleYellow}
 }
 
-type keysRevokeCmd struct {
+type keysRmCmd struct {
 	keyring
 	consent
 	ID string `arg:"" help:"The key's id, from bloom keys list."`
 }
 
-func (c *keysRevokeCmd) Run(inv *invocation) error {
+func (c *keysRmCmd) Run(inv *invocation) error {
 	if err := c.ask(inv, "Revoke the key "+c.ID); err != nil {
 		return err
 	}

@@ -7,6 +7,10 @@ import (
 )
 
 type leasesCmd struct {
+	List leasesListCmd `cmd:"" default:"withargs" help:"List leases, newest first."`
+}
+
+type leasesListCmd struct {
 	remote
 	paging
 	Status string `name:"status" enum:",active,expired,released,failed" default:"" placeholder:"STATUS" help:"Only leases in this status: active, expired, released, failed."`
@@ -14,7 +18,7 @@ type leasesCmd struct {
 	Worker string `name:"worker" placeholder:"NAME" help:"Only leases of this worker."`
 }
 
-func (c *leasesCmd) Run(inv *invocation) error {
+func (c *leasesListCmd) Run(inv *invocation) error {
 	api, err := c.open()
 	if err == nil {
 		err = c.check()
@@ -22,7 +26,7 @@ func (c *leasesCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	if c.Task, err = findTask(inv.ctx, api, c.Task); err != nil {
+	if c.Task, err = c.findTask(inv, api, c.Task); err != nil {
 		return err
 	}
 	leases, err := take(c.paging, api.AllLeases(inv.ctx, bloom.LeaseQuery{Status: bloom.LeaseStatus(c.Status), TaskID: c.Task, WorkerID: c.Worker, Page: c.page()}))
@@ -33,15 +37,15 @@ func (c *leasesCmd) Run(inv *invocation) error {
 		return writeJSON(inv.Out, leases)
 	}
 	now := time.Now()
-	t := newTable("LEASE", "TASK", "WORKER", "STATUS", "EPOCH", "STARTED", "EXPIRES")
+	t := newTable("LEASE", "TASK", "WORKER", "STATUS", "EPOCH", "STARTED", "DURATION", "COST", "EXPIRES")
 	for _, l := range leases {
-		expires := "-"
+		expires, end := "-", l.LastHeartbeat
 		if l.Status == bloom.LeaseActive {
-			expires = ago(now, l.ExpiresAt)
+			expires, end = ago(now, l.ExpiresAt), now.UnixMilli()
 		}
-		t.row(l.ID, l.TaskID, l.WorkerID, l.Status, l.Epoch, ago(now, l.StartedAt), expires)
+		t.row(l.ID, l.TaskID, l.WorkerID, l.Status, l.Epoch, ago(now, l.StartedAt), span(time.Duration(end-l.StartedAt)*time.Millisecond), cost(&l.Usage), expires)
 	}
-	return t.print(inv.Out, inv.outPainter())
+	return t.print(inv)
 }
 
 func statusStyle(s bloom.TaskStatus) string {

@@ -141,7 +141,7 @@ func (c *memoryStatusCmd) Run(inv *invocation) error {
 	if s.PushedBy != "" {
 		t.row("push running", s.PushedBy)
 	}
-	return t.print(inv.Out, inv.outPainter())
+	return t.print(inv)
 }
 
 func describeLocal(s memory.Status) string {

@@ -44,7 +44,7 @@ func (c *migrateStatusCmd) Run(inv *invocation) (err error) {
 		}
 		t.row(s.Version, s.Name, when)
 	}
-	return t.print(inv.Out, inv.outPainter())
+	return t.print(inv)
 }
 
 type migrateUpCmd struct {
@@ -95,7 +95,7 @@ func (c *migrateImportCmd) Run(inv *invocation) error {
 	for _, d := range done {
 		t.row(d.Table, d.Rows, d.SHA256)
 	}
-	if err := t.print(inv.Out, inv.outPainter()); err != nil {
+	if err := t.print(inv); err != nil {
 		return err
 	}
 	inv.say("Copied and verified. Copy the artifacts folder and secret.key, too, then start with DATABASE_URL.")
@@ -118,7 +118,7 @@ func (c *migrateImportCmd) earlier(inv *invocation, progress func(string, int64)
 	for _, m := range moved {
 		t.row(m.Table, m.Rows, m.Written, dash(m.Note))
 	}
-	if err := t.print(inv.Out, inv.outPainter()); err != nil {
+	if err := t.print(inv); err != nil {
 		return err
 	}
 	inv.say("Tasks that were running are queued again, or dead if that was their last attempt. See docs/migrating.md.")

@@ -11,8 +11,7 @@ import (
 // name of each.
 var otherNames = map[string][]string{
 	"task": {"tasks"}, "leases": {"lease"}, "artifacts": {"artifact"}, "contexts": {"context"}, "keys": {"key"}, "secrets": {"secret"},
-	"get": {"show"}, "show": {"get"}, "list": {"ls"},
-	"remove": {"rm", "delete", "forget"}, "forget": {"rm", "delete", "remove"}, "revoke": {"rm", "delete", "remove"},
+	"show": {"get"}, "list": {"ls"}, "rm": {"remove", "delete", "forget", "revoke"}, "licenses": {"license"},
 }
 
 // addNames lets commands have their other names, unless another command has it.
@@ -47,32 +46,26 @@ func meant(args []string, root *kong.Node) []string {
 	}
 	switch args[0] {
 	case "help":
-		return append(slices.Clone(args[1:]), "--help")
+		if !strings.HasPrefix(next, "-") && child(child(root, "help"), next) == nil {
+			return append(slices.Clone(args[1:]), "--help")
+		}
 	case "tasks":
 		if next == "" || strings.HasPrefix(next, "-") && next != "-h" && next != "--help" {
 			return append([]string{"task", "list"}, args[1:]...)
 		}
 	case "worker":
-		i := slices.IndexFunc(root.Children, func(n *kong.Node) bool { return n.Name == "workers" })
-		if slices.ContainsFunc(root.Children[i].Children, func(n *kong.Node) bool { return n.Name == next || slices.Contains(n.Aliases, next) }) {
+		if child(child(root, "workers"), next) != nil {
 			return append([]string{"workers"}, args[1:]...)
 		}
 	}
 	return args
 }
 
-// printHelp prints a command's own flags before those of all commands.
-func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
-	root := ctx.Model.Node
-	dropNames(root)
-	if node := ctx.Selected(); node != nil {
-		for _, f := range root.Flags {
-			f.Group = &kong.Group{Key: "global", Title: "Flags of every command:"}
-		}
-		for _, f := range node.Flags {
-			f.Hidden = f.Hidden || node.Name == "up" && f.Group != nil && f.Group.Key != "Membridge:" // as its help says
-		}
-		node.Flags, root.Flags = append(node.Flags, root.Flags...), nil
+// child returns the command of a name below another; nil if there is none.
+func child(node *kong.Node, name string) *kong.Node {
+	i := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == name || slices.Contains(n.Aliases, name) })
+	if i < 0 {
+		return nil
 	}
-	return kong.DefaultHelpPrinter(options, ctx)
+	return node.Children[i]
 }

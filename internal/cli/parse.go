@@ -42,6 +42,7 @@ func newParser(root *commands, args []string, sys System) (*kong.Kong, config.Re
 	if err == nil {
 		namePlaceholders(parser.Model.Node)
 		addNames(parser.Model.Node)
+		addPages(parser.Model.Node)
 	}
 	return parser, resolver, err
 }
@@ -161,7 +162,7 @@ func elements(list reflect.Value) func(yield func(reflect.Value) bool) {
 // toleratesConfigErrors reports whether the command runs in spite of errors in the config file: the
 // one that shows the settings helps to find them.
 func toleratesConfigErrors(kctx *kong.Context) bool {
-	return strings.HasPrefix(kctx.Command(), "config")
+	return strings.HasPrefix(kctx.Command(), "config") || strings.HasPrefix(kctx.Command(), "help")
 }
 
 // mistake is what is wrong with the command line, in our words where the parser's name

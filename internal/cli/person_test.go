@@ -47,6 +47,7 @@ type person struct {
 	typed    io.Reader // replaces in
 	out      io.Writer // replaces the output of an outcome
 	terminal bool
+	columns  int
 	piped    bool // standard output is a pipe, also on a terminal
 	signals  chan os.Signal
 	stderr   func([]byte) // sees the output as it is written
@@ -85,7 +86,7 @@ func (p *person) run(args ...string) outcome {
 	}
 	code := cli.Main(args, cli.System{
 		In: in, Out: to, Err: &errs, Hostname: "host", Signals: p.signals,
-		OutTerminal: p.terminal && !p.piped, ErrTerminal: p.terminal, InTerminal: p.terminal,
+		OutTerminal: p.terminal && !p.piped, ErrTerminal: p.terminal, InTerminal: p.terminal, Columns: p.columns,
 		Env: func(name string) (string, bool) { v, ok := p.env[name]; return v, ok },
 	})
 	return outcome{code, out.String(), errs.String()}

@@ -42,7 +42,7 @@ func (c *retentionCmd) Run(inv *invocation) error {
 	t.row("  their events", events, thousands(old.Events))
 	t.row("audit entries", kept(c.RetentionAudit), thousands(old.Audit))
 	t.row("contexts", kept(c.RetentionContexts), thousands(old.Contexts))
-	if err := t.print(inv.Out, inv.outPainter()); err != nil {
+	if err := t.print(inv); err != nil {
 		return err
 	}
 	inv.say("Nothing was removed. Servers remove old data every few minutes, according to their own settings.")

@@ -18,10 +18,16 @@ type secretsCmd struct {
 type secretsRotateCmd struct {
 	keyring
 	config.Sealing
+	consent
 	KeepOld bool `name:"keep-old" help:"Keep the earlier key for decryption until the next rotation: for replicas that do not have the new file yet, and to keep users signed in."`
 }
 
 func (c *secretsRotateCmd) Run(inv *invocation) error {
+	if !c.KeepOld {
+		if err := c.ask(inv, "Make the earlier key useless and sign all users out"); err != nil {
+			return err
+		}
+	}
 	var done bloom.SecretRotation
 	err := c.do(inv, func(api *client.Client) (err error) {
 		done, err = api.RotateSecrets(inv.ctx, c.KeepOld)

@@ -77,7 +77,10 @@ func (c *serviceInstallCmd) Run(inv *invocation) error {
 	return inv.carryOut(c.serviceTarget, cfg, steps)
 }
 
-type serviceUninstallCmd struct{ serviceTarget }
+type serviceUninstallCmd struct {
+	serviceTarget
+	consent
+}
 
 func (c *serviceUninstallCmd) Run(inv *invocation) error {
 	cfg, err := c.config()
@@ -87,6 +90,11 @@ func (c *serviceUninstallCmd) Run(inv *invocation) error {
 	steps, err := service.Uninstall(cfg)
 	if err != nil {
 		return usage(err)
+	}
+	if !c.DryRun {
+		if err := c.ask(inv, "Stop and remove the services of "+strings.Join(cfg.Roles, ", ")); err != nil {
+			return err
+		}
 	}
 	return inv.carryOut(c.serviceTarget, cfg, steps)
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -40,10 +43,13 @@ func resolve[T any](given, kind string, ending func(short string) iter.Seq2[T, e
 	return "", usagef("%s is the end of several ids; give one of them:\n  %s", given, strings.Join(ids, "\n  "))
 }
 
-// findTask returns the id of a task given as its id or the end of it.
-func findTask(ctx context.Context, api *client.Client, given string) (string, error) {
+// findTask returns the id of a task given as its id, the end of it, or @last.
+func (r *remote) findTask(inv *invocation, api *client.Client, given string) (string, error) {
+	if given == last {
+		return r.last(inv)
+	}
 	return resolve(given, "task", func(short string) iter.Seq2[bloom.Task, error] {
-		return api.AllTasks(ctx, bloom.TaskQuery{ShortID: short})
+		return api.AllTasks(inv.ctx, bloom.TaskQuery{ShortID: short})
 	}, func(t bloom.Task) string { return t.ID })
 }
 
@@ -55,21 +61,60 @@ func findArtifact(ctx context.Context, api *client.Client, given string) (string
 }
 
 // findContext returns the id of a context. Callers choose it, so it may look like the end of another.
-func findContext(ctx context.Context, api *client.Client, given string) (string, error) {
+func (r *remote) findContext(inv *invocation, api *client.Client, given string) (string, error) {
+	if given == last {
+		id, err := r.last(inv)
+		if err != nil {
+			return "", err
+		}
+		task, err := api.Task(inv.ctx, id)
+		return task.ContextID, err
+	}
 	if !shortID.MatchString(given) {
 		return given, nil
 	}
-	_, err := api.Context(ctx, given)
+	_, err := api.Context(inv.ctx, given)
 	if err == nil || bloom.KindOf(err) != bloom.KindNotFound {
 		return given, err
 	}
 	return resolve(given, "context", func(short string) iter.Seq2[bloom.Context, error] {
-		return api.AllContexts(ctx, bloom.ContextQuery{ShortID: short})
+		return api.AllContexts(inv.ctx, bloom.ContextQuery{ShortID: short})
 	}, func(x bloom.Context) string { return x.ID })
 }
 
 // find replaces the end of a task's id by the whole.
-func (t *taskID) find(inv *invocation, api *client.Client) (err error) {
-	t.ID, err = findTask(inv.ctx, api, t.ID)
+func (t *taskID) find(inv *invocation, r *remote, api *client.Client) (err error) {
+	t.ID, err = r.findTask(inv, api, t.ID)
 	return err
+}
+
+// last names the newest task that the user submitted to a server with the command line. The newest
+// task of the server may be somebody else's, which nobody should cancel by this name.
+const last = "@last"
+
+// lastFile is where the id of that task is kept; "" without a home.
+func (r *remote) lastFile(inv *invocation) string {
+	dir, ok := inv.Env("XDG_STATE_HOME")
+	if home, _ := inv.Env("HOME"); !ok || !filepath.IsAbs(dir) {
+		if home == "" {
+			return ""
+		}
+		dir = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(dir, "bloom", "last-task-"+url.QueryEscape(r.URL))
+}
+
+func (r *remote) last(inv *invocation) (string, error) {
+	id, err := os.ReadFile(r.lastFile(inv))
+	if err != nil {
+		return "", usagef("%s: no task was submitted from here to %s", last, r.URL)
+	}
+	return strings.TrimSpace(string(id)), nil
+}
+
+// remember keeps the id of a new task. Without a place for it, there is no @last.
+func (r *remote) remember(inv *invocation, id string) {
+	if file := r.lastFile(inv); file != "" && os.MkdirAll(filepath.Dir(file), 0o700) == nil {
+		_ = os.WriteFile(file, []byte(id+"\n"), 0o600)
+	}
 }

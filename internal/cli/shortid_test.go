@@ -73,7 +73,7 @@ func TestWhatCannotBeUndoneAsksOnATerminal(t *testing.T) {
 	p := newPerson(t, rt)
 	p.must("task", "run", "--context", "talk", "--agent", "a", "do it")
 	id := strings.Split(strings.TrimSpace(p.must("keys", "create", "--role", "viewer", "--name", "v")), "_")[1]
-	for _, c := range [][]string{{"keys", "revoke", id}, {"contexts", "forget", "talk"}, {"workers", "remove", "nobody"}} {
+	for _, c := range [][]string{{"keys", "rm", id}, {"contexts", "rm", "talk"}, {"workers", "rm", "nobody"}} {
 		p.terminal, p.in = true, "n\n"
 		if got := p.run(c...); got.code != cli.ExitFailure || !strings.Contains(got.err, c[2]+" ") && !strings.Contains(got.err, c[2]+"?") || !strings.Contains(got.err, "Nothing was changed") {
 			t.Errorf("%v, answered with no: %+v", c, got)
@@ -88,5 +88,30 @@ func TestWhatCannotBeUndoneAsksOnATerminal(t *testing.T) {
 	p.terminal, p.in = false, ""
 	if got := p.run("workers", "remove", "w1"); got.code != cli.ExitOK || strings.Contains(got.err, "[y/N]") {
 		t.Errorf("in a script: %+v", got)
+	}
+}
+
+func TestLastIsTheTaskThatThisUserSubmitted(t *testing.T) {
+	t.Parallel()
+	rt := runtimetest.Start(t)
+	p := newPerson(t, rt)
+	if got := p.run("task", "show", "@last"); got.code != cli.ExitUsage || !strings.Contains(got.err, "no task was submitted from here to "+rt.URL) {
+		t.Errorf("before the first: %+v", got)
+	}
+	id := strings.TrimSpace(p.must("task", "submit", "--context", "verses", "--label", "nobody", "Write a poem"))
+	newPerson(t, rt).must("task", "submit", "--label", "nobody", "Somebody else's")
+	for _, c := range [][]string{
+		{"task", "show", "@last"}, {"task", "list", "--context", "@last"}, {"contexts", "show", "@last"}, {"audit", "--entity", "@last"},
+		{"task", "submit", "--context", "@last", "--label", "nobody", "Shorter"}, {"task", "cancel", "@last"},
+	} {
+		p.must(c...)
+	}
+	tasks := decode[[]bloom.Task](t, p.must("task", "list", "--context", "verses", "--json"))
+	if len(tasks) != 2 || tasks[1].ID != id || tasks[0].Status != bloom.TaskCancelled {
+		t.Errorf("got %+v", tasks)
+	}
+	p.env["BLOOM_RUNTIME_URL"] = strings.Replace(rt.URL, "127.0.0.1", "localhost", 1)
+	if got := p.run("task", "cancel", "@last"); got.code != cli.ExitUsage {
+		t.Errorf("at another server: %+v", got)
 	}
 }

@@ -29,7 +29,6 @@ func (c *statsCmd) Run(inv *invocation) error {
 	if c.JSON {
 		return writeJSON(inv.Out, stats)
 	}
-	p := inv.outPainter()
 	t := newTable("WHAT", "COUNT")
 	t.row("tasks", thousands(stats.Tasks.Total))
 	for _, s := range bloom.TaskStatuses {
@@ -42,7 +41,7 @@ func (c *statsCmd) Run(inv *invocation) error {
 	}
 	t.row("leases", fmt.Sprintf("%s (%s active)", thousands(stats.Leases.Total), thousands(stats.Leases.Active)))
 	t.row("workers", fmt.Sprintf("%s (%s online)", thousands(stats.Workers.Total), thousands(stats.Workers.Online)))
-	return t.print(inv.Out, p)
+	return t.print(inv)
 }
 
 // seriesRows is the approximate number of rows in a table of the time series.
@@ -93,7 +92,7 @@ func (c *statsCmd) series(inv *invocation, api *client.Client) error {
 	}
 	total.Queued = &series.Now.Queued
 	row("all", total)
-	return t.print(inv.Out, inv.outPainter())
+	return t.print(inv)
 }
 
 // stepOf returns a round step that divides a period into about seriesRows rows.

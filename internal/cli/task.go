@@ -12,7 +12,7 @@ type taskCmd struct {
 	Run     taskRunCmd     `cmd:"" help:"Submit a task, follow its stream, and exit with its outcome."`
 	Submit  taskSubmitCmd  `cmd:"" help:"Submit a task and print its id."`
 	List    taskListCmd    `cmd:"" help:"List tasks, newest first."`
-	Get     taskGetCmd     `cmd:"" help:"Show one task and its results."`
+	Show    taskShowCmd    `cmd:"" help:"Show one task and its results."`
 	Logs    taskLogsCmd    `cmd:"" help:"Show a task's event stream."`
 	Wait    taskWaitCmd    `cmd:"" help:"Wait for a task to end, and exit with its outcome."`
 	Cancel  taskCancelCmd  `cmd:"" help:"Cancel a task, or all tasks that match."`
@@ -21,7 +21,7 @@ type taskCmd struct {
 
 // taskID is the argument of the commands about one task.
 type taskID struct {
-	ID string `arg:"" help:"The task's id, or its last 8 characters."`
+	ID string `arg:"" help:"The task's id, its last 8 characters, or @last."`
 }
 
 // conditions select tasks.
@@ -49,7 +49,7 @@ func (c *taskListCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	if c.Context, err = findContext(inv.ctx, api, c.Context); err != nil {
+	if c.Context, err = c.findContext(inv, api, c.Context); err != nil {
 		return err
 	}
 	tasks, err := take(c.paging, api.AllTasks(inv.ctx, bloom.TaskQuery{Status: bloom.TaskStatus(c.Status),
@@ -65,18 +65,37 @@ func (c *taskListCmd) Run(inv *invocation) error {
 	if c.Query != "" {
 		text = "FOUND"
 	}
-	t := newTable("TASK", "STATUS", "AGENT", "CREATED", "WORKER", "TRIES", text)
+	t := newTable("TASK", "STATUS", "AGENT", "WORKER", "CREATED", "TOOK", "COST", text)
 	for _, task := range tasks {
-		t.row(task.ID, cell{string(task.Status), statusStyle(task.Status)}, oneLine(task.AgentSlug, 20), ago(now, task.CreatedAt),
-			dash(deref(task.WorkerID)), fmt.Sprintf("%d/%d", task.Attempts, task.MaxAttempts), found(task))
+		t.row(task.ID, cell{string(task.Status), statusStyle(task.Status)}, oneLine(task.AgentSlug, 20), dash(deref(task.WorkerID)),
+			ago(now, task.CreatedAt), took(task), cost(task.Usage), found(task))
 	}
-	return t.print(inv.Out, inv.outPainter())
+	return t.print(inv)
+}
+
+// took returns the time from a task's submission to its end.
+func took(task bloom.Task) string {
+	if !task.Status.Terminal() {
+		return "-"
+	}
+	return span(time.Duration(task.UpdatedAt-task.CreatedAt) * time.Millisecond)
+}
+
+// cost returns what attempts cost; the page of a task has it exactly.
+func cost(u *bloom.Usage) string {
+	switch {
+	case u == nil || u.CostUSD == 0:
+		return "-"
+	case u.CostUSD < 0.01:
+		return "<$0.01"
+	}
+	return fmt.Sprintf("$%.2f", u.CostUSD)
 }
 
 // found returns where a search matched a task, or the beginning of its prompt.
 func found(task bloom.Task) string {
 	if task.Snippet == nil {
-		return oneLine(task.Prompt, 48)
+		return oneLine(task.Prompt, 100)
 	}
 	var text strings.Builder
 	for _, p := range task.Snippet.Parts {
@@ -85,17 +104,17 @@ func found(task bloom.Task) string {
 	return oneLine(text.String(), 100)
 }
 
-type taskGetCmd struct {
+type taskShowCmd struct {
 	remote
 	taskID
 }
 
-func (c *taskGetCmd) Run(inv *invocation) error {
+func (c *taskShowCmd) Run(inv *invocation) error {
 	api, err := c.open()
 	if err != nil {
 		return err
 	}
-	if err := c.find(inv, api); err != nil {
+	if err := c.find(inv, &c.remote, api); err != nil {
 		return err
 	}
 	task, err := api.Task(inv.ctx, c.ID)
@@ -130,7 +149,7 @@ func (c *taskWaitCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	if err := c.find(inv, api); err != nil {
+	if err := c.find(inv, &c.remote, api); err != nil {
 		return err
 	}
 	task, err := api.Await(inv.ctx, c.ID)

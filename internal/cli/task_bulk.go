@@ -13,7 +13,7 @@ import (
 
 // whichTasks selects one task, or all that match.
 type whichTasks struct {
-	ID string `arg:"" optional:"" help:"The task's id, or its last 8 characters; without one, all tasks that match the conditions."`
+	ID string `arg:"" optional:"" help:"The task's id, its last 8 characters, or @last; without one, all tasks that match the conditions."`
 	conditions
 	DryRun bool `name:"dry-run" help:"Only count the tasks that match."`
 	Yes    bool `name:"yes" short:"y" help:"Do not ask before changing all tasks that match."`
@@ -133,12 +133,12 @@ func (w *whichTasks) change(inv *invocation, r *remote, of func(*client.Client) 
 	}
 	c := of(api)
 	if w.ID == "" {
-		if w.Context, err = findContext(inv.ctx, api, w.Context); err != nil {
+		if w.Context, err = r.findContext(inv, api, w.Context); err != nil {
 			return err
 		}
 		return w.all(inv, r.JSON, c.bulk)
 	}
-	if w.ID, err = findTask(inv.ctx, api, w.ID); err != nil {
+	if w.ID, err = r.findTask(inv, api, w.ID); err != nil {
 		return err
 	}
 	task, err := c.one(inv.ctx, w.ID)

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/cli"
@@ -77,5 +78,37 @@ func TestTaskListGoesOnPastThePagesOfASearch(t *testing.T) {
 		if n := len(decode[[]bloom.Task](t, p.must("task", "list", "-q", "walruses", limit, "--json"))); n != want {
 			t.Errorf("%s lists %d, want %d", limit, n, want)
 		}
+	}
+}
+
+func TestTablesFitTheTerminal(t *testing.T) {
+	t.Parallel()
+	rt := runtimetest.Start(t)
+	cost := 1.234
+	employ(t, rt, nil, bloom.Completion{Status: bloom.OutcomeSuccess, Output: text("done"), Metrics: bloom.Metrics{CostUSD: &cost}})
+	p := newPerson(t, rt)
+	for _, word := range []string{"one", "two"} {
+		p.must("task", "run", "--agent", "assistant", "Write "+word+" "+strings.Repeat("long ", 30))
+	}
+	for columns, want := range map[int][]string{80: {"TOOK", "$1.23", "…"}, 130: {"WORKER", "$1.23", "…"}, 0: {"WORKER", "long long long long"}} {
+		p.terminal, p.columns = true, columns
+		for _, c := range [][]string{{"task", "list"}, {"leases"}, {"contexts"}, {"audit"}, {"stats", "--since=1h"}} {
+			out := p.must(append(c, "--no-color")...)
+			for line := range strings.Lines(out) {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > columns && columns > 0 {
+					t.Errorf("%v in %d columns: %d in %q", c, columns, n, line)
+				}
+			}
+			for _, w := range want {
+				if c[0] == "task" && !strings.Contains(out, w) {
+					t.Errorf("%v in %d columns has no %q:\n%s", c, columns, w, out)
+				}
+			}
+		}
+	}
+	p.terminal = false
+	tasks := decode[[]bloom.Task](t, p.must("task", "list", "--json"))
+	if out := p.must("task", "list"); !strings.Contains(out, tasks[0].ID) {
+		t.Errorf("a pipe gets no whole ids:\n%s", out)
 	}
 }

@@ -19,6 +19,7 @@ func printTask(inv *invocation, task bloom.Task, results []bloom.Result) error {
 	t.row("agent", task.AgentSlug)
 	t.row("context", task.ContextID)
 	t.row("created", ago(now, task.CreatedAt))
+	t.row("took", took(task))
 	t.row("updated", ago(now, task.UpdatedAt))
 	t.row("worker", dash(deref(task.WorkerID)))
 	t.row("attempts", fmt.Sprintf("%d of %d", task.Attempts, task.MaxAttempts))
@@ -40,7 +41,7 @@ func printTask(inv *invocation, task bloom.Task, results []bloom.Result) error {
 	}
 	t.row("prompt", oneLine(task.Prompt, 100))
 	p := inv.outPainter()
-	if err := t.print(inv.Out, p); err != nil {
+	if err := t.print(inv); err != nil {
 		return err
 	}
 	for _, r := range results {

@@ -59,17 +59,6 @@ func (c *taskRunCmd) Run(inv *invocation) error {
 // outcomeTries is how often the outcome is requested once the stream has ended: for about two minutes.
 const outcomeTries = 30
 
-// Help has what the flags cannot say.
-func (c *taskRunCmd) Help() string {
-	return `Exits with 0 when the task completed and 1 when it did not.
-
-Examples:
-
-	bloom task run "Say hello in one line."
-	bloom task run --context notes --agent writer "Summarize README.md"
-	git diff | bloom task run --timeout 10m --label gpu`
-}
-
 // submission returns the context of the submission. If the task is to be cancelled on an interrupt,
 // an interrupt lets the submission end, for a while: without its answer, the task is unknown here.
 func (c *taskRunCmd) submission(inv *invocation) (context.Context, context.CancelFunc) {
@@ -101,7 +90,7 @@ func (c *taskRunCmd) leave(inv *invocation, api *client.Client, id string) error
 func (c *taskRunCmd) finish(inv *invocation, api *client.Client, id string, v *view) error {
 	err := c.outcome(inv, api, id, v)
 	if client.Temporary(err) {
-		fmt.Fprintf(inv.Err, "\nThe task has ended, but its result could not be read.\n  read it later:  %s\n", inv.command("task get "+id))
+		fmt.Fprintf(inv.Err, "\nThe task has ended, but its result could not be read.\n  read it later:  %s\n", inv.command("task show "+id))
 	}
 	return err
 }
@@ -162,7 +151,7 @@ func (c *taskLogsCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	if err := c.find(inv, api); err != nil {
+	if err := c.find(inv, &c.remote, api); err != nil {
 		return err
 	}
 	task, err := api.Task(inv.ctx, c.ID)

@@ -23,7 +23,7 @@ func TestAResultThatCannotBeReadIsSaid(t *testing.T) {
 	var said bytes.Buffer
 	inv := &invocation{System: System{Out: &said, Err: &said}, ctx: t.Context(), cut: t.Context()}
 	err = (&taskRunCmd{}).finish(inv, api, "the-task", newView(inv, &said, false, false))
-	if !client.IsUnreachable(err) || !strings.Contains(said.String(), "read it later:  bloom task get the-task") {
+	if !client.IsUnreachable(err) || !strings.Contains(said.String(), "read it later:  bloom task show the-task") {
 		t.Errorf("%v: %s", err, &said)
 	}
 }

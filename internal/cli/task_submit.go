@@ -23,7 +23,7 @@ const maxTask = 4 << 20
 type taskFlags struct {
 	Prompt         string        `arg:"" optional:"" help:"The prompt; - or none reads it from standard input."`
 	Agent          string        `name:"agent" short:"a" default:"assistant" placeholder:"SLUG" help:"The agent that does the work."`
-	Context        string        `name:"context" short:"c" placeholder:"ID" help:"The conversation to continue; default: a new one."`
+	Context        string        `name:"context" short:"c" placeholder:"ID" help:"The conversation to continue, or @last; default: a new one."`
 	Hint           []string      `name:"hint" placeholder:"PATH" help:"File or pattern in the worker's folder to put before the prompt (repeatable)."`
 	Artifact       []string      `name:"artifact" placeholder:"GLOB" help:"Files in the worker's folder to upload when the run ends, for example out/** (repeatable)."`
 	Timeout        time.Duration `name:"timeout" default:"30m" help:"Time limit of one run, 1s to 24h."`
@@ -139,8 +139,8 @@ type newTask struct {
 
 // submit queues the task. ctx bounds the request.
 func (c *newTask) submit(ctx context.Context, inv *invocation) (*client.Client, bloom.Task, error) {
-	var last atomic.Pointer[error]
-	api, err := c.openWith(func(err error, _ time.Duration) { last.Store(&err) })
+	var failed atomic.Pointer[error]
+	api, err := c.openWith(func(err error, _ time.Duration) { failed.Store(&err) })
 	if err != nil {
 		return nil, bloom.Task{}, err
 	}
@@ -148,12 +148,18 @@ func (c *newTask) submit(ctx context.Context, inv *invocation) (*client.Client, 
 	if err != nil {
 		return nil, bloom.Task{}, err
 	}
-	hush := explainRetrying(inv, api, c.URL, &last)
+	if spec.ContextID == last {
+		if spec.ContextID, err = c.findContext(inv, api, last); err != nil {
+			return nil, bloom.Task{}, err
+		}
+	}
+	hush := explainRetrying(inv, api, c.URL, &failed)
 	task, err := api.Submit(ctx, spec)
 	hush()
 	if err != nil {
 		return nil, bloom.Task{}, interrupted(inv, err)
 	}
+	c.remember(inv, task.ID)
 	return api, task, nil
 }
 

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -12,10 +15,19 @@ import (
 
 	pretty "github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
-	"github.com/mattn/go-isatty"
+	"golang.org/x/term"
 )
 
-func isTerminal(f *os.File) bool { return isatty.IsTerminal(f.Fd()) }
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+// columnsOf returns the width of a terminal; 0 if it is unknown.
+func columnsOf(f *os.File) int {
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
+		return n
+	}
+	n, _, _ := term.GetSize(int(f.Fd()))
+	return n
+}
 
 // Styles as colours of the terminal's palette, so that the user's theme applies.
 const (
@@ -100,7 +112,11 @@ func (t *table) row(values ...any) {
 	t.rows = append(t.rows, cells)
 }
 
-func (t *table) print(w io.Writer, p painter) error {
+func (t *table) print(inv *invocation) error {
+	p := inv.outPainter()
+	if inv.OutTerminal && t.head[0] != "FIELD" {
+		t.fit(inv.Columns)
+	}
 	out := pretty.NewWriter()
 	out.SetStyle(plainStyle)
 	head := make(pretty.Row, len(t.head))
@@ -116,9 +132,61 @@ func (t *table) print(w io.Writer, p painter) error {
 		out.AppendRow(cells)
 	}
 	out.SuppressTrailingSpaces()
-	_, err := fmt.Fprintln(w, out.Render())
+	_, err := fmt.Fprintln(inv.Out, out.Render())
 	return err
 }
+
+// fit shortens ids to their last 8 characters, which commands accept. If the terminal has no room
+// for 24 characters of the last column, columns that are empty or name the same agent or worker in
+// every row are left out. Then the widest are cut.
+func (t *table) fit(columns int) {
+	var widths []int
+	for i, h := range t.head {
+		widths = append(widths, len(h))
+		for _, row := range t.rows {
+			if id := &row[i].text; wholeID.MatchString(*id) {
+				*id = (*id)[len(*id)-8:]
+			}
+			widths[i] = max(widths[i], text.StringWidth(row[i].text))
+		}
+	}
+	excess := func() int {
+		sum := len(plainStyle.Box.PaddingRight) * (len(widths) - 1)
+		for _, w := range widths {
+			sum += w
+		}
+		return sum - columns
+	}
+	for i := len(t.head) - 2; columns > 0 && excess() > max(0, widths[len(widths)-1]-24) && i > 0 && len(t.rows) > 1; i-- {
+		first := t.rows[0][i].text
+		if (first == "-" || first == "0" || t.head[i] == "AGENT" || t.head[i] == "WORKER") && !slices.ContainsFunc(t.rows, func(row []cell) bool { return row[i].text != first }) {
+			t.head, widths = slices.Delete(t.head, i, i+1), slices.Delete(widths, i, i+1)
+			for r := range t.rows {
+				t.rows[r] = slices.Delete(t.rows[r], i, i+1)
+			}
+		}
+	}
+	for columns > 0 && excess() > 0 {
+		widest, width := 0, 8
+		for i, w := range widths {
+			if w > max(width, len(t.head[i])) {
+				widest, width = i, w
+			}
+		}
+		if width == 8 {
+			break
+		}
+		widths[widest]--
+	}
+	for i, w := range widths {
+		for _, row := range t.rows {
+			row[i].text = text.Snip(row[i].text, w, "…")
+		}
+	}
+}
+
+// wholeID matches an id that can be given by its end.
+var wholeID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // plainStyle is columns and nothing else, for people and for pipes.
 var plainStyle = pretty.Style{

@@ -22,20 +22,6 @@ type upCmd struct {
 	NoWorker   bool `name:"no-worker" help:"Run no worker here."`
 }
 
-// Help has what the flags cannot say.
-func (c *upCmd) Help() string {
-	return `Ctrl-C lets running tasks finish for --drain-grace; a second Ctrl-C stops at once.
-
-It takes all flags of bloom server, bloom worker and bloom memory agent too; their --help has those that are not here.
-
-Examples:
-
-	bloom up                                # http://127.0.0.1:5000, data in ~/.local/share/bloom
-	bloom up --data-dir ./data --listen 127.0.0.1:5001
-	bloom up --no-worker --no-membridge     # only the server and its web application
-	bloom up --max-concurrency 4 --label gpu`
-}
-
 func (c *upCmd) Run(inv *invocation) error {
 	if err := c.Server.Finish(inv.sources); err != nil {
 		return usage(err)
@@ -86,17 +72,6 @@ func (c *upCmd) Run(inv *invocation) error {
 }
 
 type serverCmd struct{ config.Server }
-
-// Help has what the flags cannot say.
-func (c *serverCmd) Help() string {
-	return `A second Ctrl-C stops without waiting for running requests.
-
-Examples:
-
-	bloom server --listen 0.0.0.0:5000 --runtime-api-key-file admin.key --runtime-worker-key-file worker.key
-	bloom server --database-url postgresql://user:password@host/database
-	bloom server --listen :443 --acme-domain runtime.example.org --runtime-api-key-file admin.key`
-}
 
 func (c *serverCmd) Run(inv *invocation) error {
 	if err := c.Server.Finish(inv.sources); err != nil {

@@ -19,17 +19,6 @@ type workerCmd struct {
 	nodeMemory           `group:"Memory:"`
 }
 
-// Help has what the flags cannot say.
-func (c *workerCmd) Help() string {
-	return `Ctrl-C lets running tasks finish for --drain-grace; a second Ctrl-C stops at once.
-
-Examples:
-
-	bloom worker --url http://runtime.lan:5000 --key-file worker.key
-	bloom worker --url https://runtime.lan:5000 --key-file worker.key --ca-file ca.pem
-	bloom worker --name gpu-1 --label gpu --max-concurrency 4`
-}
-
 // nodeMemory holds the settings of the memory that a worker synchronizes.
 type nodeMemory struct {
 	Rules config.MemoryRules `embed:"" prefix:"memory-"`

@@ -14,9 +14,9 @@ import (
 
 type workersCmd struct {
 	List    workersListCmd    `cmd:"" default:"withargs" help:"List workers."`
-	Get     workersGetCmd     `cmd:"" help:"Show one worker and its leases."`
+	Show    workersShowCmd    `cmd:"" help:"Show one worker and its leases."`
 	Logs    workersLogsCmd    `cmd:"" help:"Show the last log lines that a worker reported."`
-	Remove  workersRemoveCmd  `cmd:"" help:"Remove a worker; its tasks return to the queue."`
+	Rm      workersRmCmd      `cmd:"" help:"Remove a worker; its tasks return to the queue."`
 	Drain   workersDrainCmd   `cmd:"" help:"Stop a worker from taking tasks; running ones continue."`
 	Undrain workersUndrainCmd `cmd:"" help:"Let a worker take tasks again that was drained at the runtime."`
 }
@@ -44,7 +44,7 @@ func (c *workersListCmd) Run(inv *invocation) error {
 		t.row(w.ID, workerStatus(w), fmt.Sprintf("%d/%d", w.ActiveLeases, w.Capabilities.MaxConcurrency),
 			dash(strings.Join(w.Capabilities.Labels, ",")), ago(now, deref(w.LastHeartbeat)), dash(w.AgentVersion), dash(w.OSInfo))
 	}
-	return t.print(inv.Out, inv.outPainter())
+	return t.print(inv)
 }
 
 func workerStatus(w bloom.Worker) cell {
@@ -68,12 +68,12 @@ func workerStatus(w bloom.Worker) cell {
 	return c
 }
 
-type workersGetCmd struct {
+type workersShowCmd struct {
 	remote
 	ID string `arg:"" help:"The worker's name."`
 }
 
-func (c *workersGetCmd) Run(inv *invocation) error {
+func (c *workersShowCmd) Run(inv *invocation) error {
 	api, err := c.open()
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (c *workersGetCmd) Run(inv *invocation) error {
 	for _, l := range w.Leases {
 		t.row("lease", fmt.Sprintf("%s of task %s, expires %s", l.ID, l.TaskID, ago(now, l.ExpiresAt)))
 	}
-	return t.print(inv.Out, inv.outPainter())
+	return t.print(inv)
 }
 
 type workersLogsCmd struct {
@@ -182,13 +182,13 @@ func drainedAt(w bloom.Worker) string {
 	return "at the runtime"
 }
 
-type workersRemoveCmd struct {
+type workersRmCmd struct {
 	remote
 	consent
 	ID string `arg:"" help:"The worker's name."`
 }
 
-func (c *workersRemoveCmd) Run(inv *invocation) error {
+func (c *workersRmCmd) Run(inv *invocation) error {
 	api, err := c.open()
 	if err != nil {
 		return err
