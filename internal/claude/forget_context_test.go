@@ -44,3 +44,31 @@ func sessionFiles(t *testing.T, h *harness) (files []string) {
 	}
 	return files
 }
+
+// A task can print to claude's output: what it names there must not be removed with its context.
+func TestAForgedSessionIDRemovesNothing(t *testing.T) {
+	t.Parallel()
+	h := newNewcomerHarness(t, 0, ",Outlive,", "")
+	script, err := os.ReadFile(h.config.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := strings.ReplaceAll(string(script), fakeSession, "-")
+	if err := os.WriteFile(h.config.Path, []byte(forged), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	another := filepath.Join(h.home, ".claude", "projects", "-srv-work", "conversation.jsonl")
+	if err := os.MkdirAll(filepath.Dir(another), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(another, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantSuccess(t, first(h.run(task("one"))), "ok")
+	if err := h.runner().Forget("ctx")(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(another); err != nil {
+		t.Errorf("another context's conversation is gone: %v", err)
+	}
+}

@@ -257,16 +257,19 @@ func TestAProcessThatWorksWithoutATaskIsKilled(t *testing.T) {
 	}
 }
 
+// fakeSession is the session of a claude that is a script.
+const fakeSession = "11111111-1111-4111-8111-111111111111"
+
 // newcomer is a claude with a tool that nobody has classified, until its options contain a text.
 const newcomer = `#!/bin/sh
 [ "$1" = --help ] && exit 0
 read -r prompt
 tools='"Bash","mcp__files__read"'
 case "$*" in *%s*) ;; *) tools="$tools,\"Outlive\"";; esac
-echo '{"type":"system","subtype":"init","session_id":"s","tools":['"$tools"']}'
+echo '{"type":"system","subtype":"init","session_id":"11111111-1111-4111-8111-111111111111","tools":['"$tools"']}'
 %s
 echo '{"type":"assistant","message":{"id":"a","model":"m","content":[{"type":"text","text":"ok"}]}}'
-echo '{"type":"result","subtype":"success","is_error":false,"result":"ok","session_id":"s","num_turns":1,"terminal_reason":"completed"}'
+echo '{"type":"result","subtype":"success","is_error":false,"result":"ok","session_id":"11111111-1111-4111-8111-111111111111","num_turns":1,"terminal_reason":"completed"}'
 cat >/dev/null
 `
 

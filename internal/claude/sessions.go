@@ -162,6 +162,9 @@ func (s *sessions) load(contextID string) (savedSession, error) {
 	if err := json.Unmarshal(data, &saved); err != nil {
 		return savedSession{}, fmt.Errorf("the session file of a context is damaged: %w", err)
 	}
+	if !validSession(saved.SessionID) {
+		saved.SessionID = "" // an earlier version saved whatever claude printed
+	}
 	return saved, nil
 }
 

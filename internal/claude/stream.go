@@ -139,11 +139,14 @@ type rateLimit struct {
 }
 
 // parse decodes one line. ok is false unless it is a JSON object with a type. A field of
-// an unexpected type is ignored.
+// an unexpected type is ignored, and so is a session id that is none of claude's.
 func parse(line []byte) (m message, ok bool) {
 	var wrongType *json.UnmarshalTypeError
 	if err := json.Unmarshal(line, &m); err != nil && !errors.As(err, &wrongType) {
 		return message{}, false
+	}
+	if !validSession(m.SessionID) {
+		m.SessionID = ""
 	}
 	return m, m.Type != ""
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -37,12 +38,11 @@ func projectFolder(workdir string) string {
 	}, workdir)
 }
 
-// validSession reports whether a session id is a plain file name.
-func validSession(id string) bool {
-	return id != "" && len(id) <= 128 && !strings.ContainsFunc(id, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
-	})
-}
+var sessionID = regexp.MustCompile("^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+
+// validSession reports whether a session id is one of claude's, a UUID. A task can forge one: another
+// one might be an option, or the beginning of many names.
+func validSession(id string) bool { return sessionID.MatchString(id) }
 
 // sessionFile returns claude's file of a session.
 func (c Config) sessionFile(workdir, sessionID string) string {

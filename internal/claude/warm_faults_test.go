@@ -101,8 +101,8 @@ const fickle = `#!/bin/sh
 [ "$1" = --help ] && exit 0
 init() { echo '{"type":"system","subtype":"init","session_id":"'$1'","apiKeySource":"none"}'; }
 say() { echo '{"type":"assistant","message":{"id":"'$1'","model":"m","content":[{"type":"text","text":"'$1'"}],"usage":{"input_tokens":1,"output_tokens":1}}}'; }
-result() { echo '{"type":"result","subtype":"success","is_error":false,"result":"'$1'","session_id":"s","num_turns":1,"terminal_reason":"completed"}'; }
-turn() { init s; say $1; result $1; }
+result() { echo '{"type":"result","subtype":"success","is_error":false,"result":"'$1'","session_id":"11111111-1111-4111-8111-111111111111","num_turns":1,"terminal_reason":"completed"}'; }
+turn() { init 11111111-1111-4111-8111-111111111111; say $1; result $1; }
 did() { echo done >did; }
 case "$*" in *--resume*) read -r prompt; turn fresh; cat >/dev/null; exit;; esac
 read -r prompt; turn first
@@ -129,9 +129,9 @@ func TestAWarmProcessThatMisbehavesIsReplaced(t *testing.T) {
 	for name, test := range map[string]struct{ script, output string }{
 		"prints after its result":     {"say late; did; read -r prompt; turn second", "fresh"},
 		"prints between turns":        {"until [ -e now ]; do :; done; say late; did; read -r prompt; turn second", "fresh"},
-		"changes its session":         {"read -r prompt; init other; sleep 600", "fresh"},
+		"changes its session":         {"read -r prompt; init 22222222-2222-4222-8222-222222222222; sleep 600", "fresh"},
 		"answers an older turn":       {"read -r prompt; result old; sleep 600", "fresh"},
-		"answers nothing":             {"read -r prompt; init s; result nothing; sleep 600", "fresh"},
+		"answers nothing":             {"read -r prompt; init 11111111-1111-4111-8111-111111111111; result nothing; sleep 600", "fresh"},
 		"dies at the next turn":       {"read -r prompt; exit 3", "fresh"},
 		"dies between turns":          {"did; exit 0", "fresh"},
 		"behaves":                     {"read -r prompt; turn second", "second"},
@@ -162,7 +162,7 @@ func TestAWarmProcessThatMisbehavesIsReplaced(t *testing.T) {
 
 func TestATurnIsNotRepeatedWhenAWarmProcessDiesDuringItsAnswer(t *testing.T) {
 	t.Parallel()
-	h := newFickleHarness(t, "read -r prompt; init s; say half; exit 1")
+	h := newFickleHarness(t, "read -r prompt; init 11111111-1111-4111-8111-111111111111; say half; exit 1")
 	wantSuccess(t, first(h.run(task("one"))), "first")
 	run, _ := h.run(task("two"))
 	wantError(t, run, bloom.ClassCrashed)

@@ -165,7 +165,7 @@ func writeFile(t *testing.T, path, content string) {
 // What an older claude says of tokens and cost counts from its process's beginning.
 func TestATurnIsChargedForItselfWhateverTheProcessHasUsedBefore(t *testing.T) {
 	t.Parallel()
-	h := newFickleHarness(t, `read -r prompt; init s; say second; echo '{"type":"result","subtype":"success","is_error":false,"result":"second","session_id":"s","num_turns":1,`+
+	h := newFickleHarness(t, `read -r prompt; init 11111111-1111-4111-8111-111111111111; say second; echo '{"type":"result","subtype":"success","is_error":false,"result":"second","session_id":"s","num_turns":1,`+
 		`"terminal_reason":"completed","total_cost_usd":9,"modelUsage":{"m":{"inputTokens":9000,"outputTokens":900,"costUSD":9}}}'`)
 	wantSuccess(t, first(h.run(task("one"))), "first")
 	run, j := h.run(task("two"))

@@ -1,6 +1,7 @@
 package claude
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -135,7 +136,7 @@ func (w *watcher) system(m message) {
 		}
 		w.mu.Lock()
 		first := w.seen.sessionID == ""
-		w.seen.sessionID = m.SessionID
+		w.seen.sessionID = cmp.Or(m.SessionID, w.seen.sessionID)
 		if !w.ended && !w.stopping {
 			w.seen.result = nil // another turn follows
 		}
