@@ -33,6 +33,8 @@ type TasksMatching struct {
 	WorkerID  string     `json:"worker_id" required:"false" maxLength:"512"`
 	Error     ErrorClass `json:"error_class" required:"false" maxLength:"64" doc:"Why the last attempt failed"`
 	Labels    []string   `json:"labels,omitempty" required:"false" nullable:"false" maxItems:"32" itemMinLength:"1" itemMaxLength:"128" doc:"Labels that the task requires, all of them"`
+	Since     int64      `json:"since,omitempty" required:"false" minimum:"0" maximum:"253402300799999" doc:"Created at this time or later, Unix milliseconds"`
+	Until     int64      `json:"until,omitempty" required:"false" minimum:"0" maximum:"253402300799999" doc:"Created before this time, Unix milliseconds"`
 	Text      string     `json:"q" required:"false" maxLength:"512" doc:"As q of the list of tasks"`
 	DryRun    bool       `json:"dry_run" required:"false" doc:"Only count, up to 10000 tasks"`
 	Next      string     `json:"next" required:"false" maxLength:"64" doc:"The answer's next, to continue after it"`
@@ -40,7 +42,7 @@ type TasksMatching struct {
 
 // Empty reports whether no condition is set.
 func (m TasksMatching) Empty() bool {
-	return m.Status == "" && m.ContextID == "" && m.AgentSlug == "" && m.WorkerID == "" && m.Error == "" && len(m.Labels) == 0 && m.Text == ""
+	return m.Status == "" && m.ContextID == "" && m.AgentSlug == "" && m.WorkerID == "" && m.Error == "" && len(m.Labels) == 0 && m.Since == 0 && m.Until == 0 && m.Text == ""
 }
 
 // TasksMatched is the answer to a TasksMatching request.

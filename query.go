@@ -46,6 +46,8 @@ type TaskQuery struct {
 	WorkerID  string
 	Error     ErrorClass // why the last attempt failed
 	Labels    []string   // the task requires all of them
+	Since     int64      // created at this time or later, Unix milliseconds; 0: at any time
+	Until     int64      // created before this time; 0: at any time
 	ShortID   string     // the last 8 characters of the id
 	Text      string     // words of the prompt or the newest output, see SearchStore; or part of the id, at least 4 characters
 	Page

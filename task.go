@@ -133,6 +133,8 @@ type Task struct {
 	// Set only by GET /llm-tasks/{id} and lists.
 	Usage *Usage `json:"usage,omitempty" doc:"What its attempts have used so far, the running one and those that were lost included; absent until something was reported"`
 
+	StartedAt int64 `json:"started_at,omitempty" doc:"When the current or last attempt began, Unix milliseconds; absent while the task is queued"`
+
 	// Set only by a search.
 	Snippet *Snippet `json:"snippet,omitempty" doc:"Where a search matched the task; absent when it matched the id"`
 

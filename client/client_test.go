@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -121,10 +122,10 @@ func TestTheWholeContract(t *testing.T) {
 		t.Fatalf("%+v", day)
 	}
 	filter := bloom.TaskFilter{Name: "a/b ?", Text: "<p>"}
-	if got := must[bloom.TaskFilter](t)(c.SaveFilter(ctx, filter)); got != filter {
+	if got := must[bloom.TaskFilter](t)(c.SaveFilter(ctx, filter)); !reflect.DeepEqual(got, filter) {
 		t.Fatalf("%+v", got)
 	}
-	if got := must[[]bloom.TaskFilter](t)(c.Filters(ctx)); len(got) != 1 || got[0] != filter {
+	if got := must[[]bloom.TaskFilter](t)(c.Filters(ctx)); len(got) != 1 || !reflect.DeepEqual(got[0], filter) {
 		t.Fatalf("%+v", got)
 	}
 	if err := c.RemoveFilter(ctx, filter.Name); err != nil {

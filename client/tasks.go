@@ -67,6 +67,11 @@ func (c *Client) Task(ctx context.Context, id string) (bloom.Task, error) {
 func (c *Client) Tasks(ctx context.Context, q bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error) {
 	v := newQuery(q.Page).with("status", string(q.Status)).with("context_id", q.ContextID).
 		with("agent_slug", q.AgentSlug).with("worker_id", q.WorkerID).with("error_class", q.Error).with("short_id", q.ShortID).with("q", q.Text)
+	for name, at := range map[string]int64{"since": q.Since, "until": q.Until} {
+		if at != 0 {
+			v.Set(name, strconv.FormatInt(at, 10))
+		}
+	}
 	for _, l := range q.Labels {
 		v.Add("label", l)
 	}

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -21,12 +22,13 @@ func TestFiltersAreSavedForEverybody(t *testing.T) {
 	if got := list(); got == nil || len(got) != 0 {
 		t.Fatalf("at first: %v", got)
 	}
-	want := bloom.TaskFilter{Name: "мої / dead", Status: bloom.TaskDead, AgentSlug: "writer", Text: "50%"}
+	want := bloom.TaskFilter{Name: "мої / dead", Status: bloom.TaskDead, AgentSlug: "writer", Text: "50%",
+		Labels: []string{"gpu"}, Within: 86_400, Sort: "-cost", Columns: []string{"status", "prompt"}}
 	const at = "/filters/%D0%BC%D0%BE%D1%97%20%2F%20dead"
 	var got bloom.TaskFilter
-	r.call(200, &got, "PUT", at, `{"name":"another","status":"dead","agent_slug":"writer","q":"50%"}`)
+	r.call(200, &got, "PUT", at, `{"name":"another","status":"dead","agent_slug":"writer","q":"50%","labels":["gpu"],"within_sec":86400,"sort":"-cost","columns":["status","prompt"]}`)
 	r.call(200, nil, "PUT", "/filters/a", `{}`)
-	if all := list(); got != want || len(all) != 2 || all[1] != want || all[0] != (bloom.TaskFilter{Name: "a"}) {
+	if all := list(); !reflect.DeepEqual(got, want) || !reflect.DeepEqual(all, []bloom.TaskFilter{{Name: "a"}, want}) {
 		t.Errorf("saved %+v, listed %+v, want %+v", got, all, want)
 	}
 	r.call(200, nil, "PUT", at, `{"status":"failed"}`)

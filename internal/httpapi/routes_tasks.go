@@ -24,6 +24,8 @@ type taskFilter struct {
 	WorkerID  string   `query:"worker_id"`
 	Error     string   `query:"error_class"`
 	Label     []string `query:"label,explode" maxItems:"32" doc:"A label that the task requires (repeatable)"`
+	Since     number   `query:"since" doc:"Only tasks created at this time or later, Unix milliseconds"`
+	Until     number   `query:"until" doc:"Only tasks created before this time, Unix milliseconds"`
 	ShortID   string   `query:"short_id" doc:"The last 8 characters of the id, as the web application shows it"`
 	Text      string   `query:"q" doc:"Full-text search in prompts and newest outputs: words, \"phrases\", and prefixes with an asterisk; the last word is a prefix. Or a part of the id, at least 4 characters. Tasks then have a snippet; a page has at most 100 tasks, with texts of at most 4 KiB"`
 }
@@ -122,9 +124,14 @@ func (s *Server) listTasks(ctx context.Context, c *call, in *taskFilter) (*page[
 	if err := checkFilter("status", status, bloom.TaskStatuses...); err != nil {
 		return nil, err
 	}
+	q := numbers{}
+	since, until := q.read("since", in.Since, 0, maxMillis), q.read("until", in.Until, 0, maxMillis)
+	if err := q.err(); err != nil {
+		return nil, err
+	}
 	tasks, next, err := s.lists.Tasks(ctx, bloom.TaskQuery{
 		Status: status, ContextID: in.ContextID, AgentSlug: in.AgentSlug,
-		WorkerID: in.WorkerID, Error: in.Error, Labels: in.Label, ShortID: in.ShortID, Text: in.Text, Page: in.whole(p),
+		WorkerID: in.WorkerID, Error: in.Error, Labels: in.Label, Since: since, Until: until, ShortID: in.ShortID, Text: in.Text, Page: in.whole(p),
 	})
 	return paged(c, tasks, next), err
 }

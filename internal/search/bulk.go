@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/audit"
@@ -56,7 +57,7 @@ func (s *Store) Matching(ctx context.Context, op Bulk, m bloom.TasksMatching) (i
 		if len(ids) >= most {
 			break
 		}
-		q := bloom.TaskQuery{Status: statuses[at], ContextID: m.ContextID, AgentSlug: m.AgentSlug, WorkerID: m.WorkerID, Error: m.Error, Labels: m.Labels, Text: m.Text,
+		q := bloom.TaskQuery{Status: statuses[at], ContextID: m.ContextID, AgentSlug: m.AgentSlug, WorkerID: m.WorkerID, Error: m.Error, Labels: m.Labels, Since: m.Since, Until: m.Until, Text: m.Text,
 			Page: bloom.Page{Limit: min(most-len(ids), bloom.MaxPageSize), TextBytes: 1, Cursor: cursor}}
 		var tasks []bloom.Task
 		if tasks, cursor, err = s.searchOnce(ctx, q); err != nil {
@@ -91,11 +92,18 @@ func bulkPosition(next string, statuses []bloom.TaskStatus) (at int, cursor bloo
 	return at, cursor, err
 }
 
+func when(at int64) string {
+	if at == 0 {
+		return ""
+	}
+	return time.UnixMilli(at).UTC().Format(time.RFC3339)
+}
+
 // AuditMatched records who changed all matching tasks, in addition to the entry of
 // each task.
 func (s *Store) AuditMatched(ctx context.Context, op Bulk, m bloom.TasksMatching, done bloom.TasksMatched, actor string) error {
 	var of []string
-	for _, c := range [][2]string{{"status", string(m.Status)}, {"context", m.ContextID}, {"agent", m.AgentSlug}, {"worker", m.WorkerID}, {"error", m.Error}, {"labels", strings.Join(m.Labels, ", ")}, {"text", m.Text}} {
+	for _, c := range [][2]string{{"status", string(m.Status)}, {"context", m.ContextID}, {"agent", m.AgentSlug}, {"worker", m.WorkerID}, {"error", m.Error}, {"labels", strings.Join(m.Labels, ", ")}, {"since", when(m.Since)}, {"until", when(m.Until)}, {"text", m.Text}} {
 		if c[1] != "" {
 			of = append(of, fmt.Sprintf("%s %q", c[0], c[1]))
 		}

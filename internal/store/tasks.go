@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -362,12 +363,24 @@ func (s *Store) Task(ctx context.Context, id string) (bloom.Task, error) {
 	return whole[0], err
 }
 
-// addTaskUsage sets what the attempts of tasks have used.
+// addTaskUsage sets what the attempts of tasks have used, and when the current or last one began.
 func (s *Store) addTaskUsage(ctx context.Context, tasks []bloom.Task) error {
-	places := make(map[string]*bloom.Task, len(tasks))
+	places, leases := make(map[string]*bloom.Task, len(tasks)), make(map[string]*bloom.Task, len(tasks))
 	for i := range tasks {
 		if tasks[i].Epoch > 0 {
 			places[tasks[i].ID] = &tasks[i]
+		}
+		if tasks[i].LeaseID != nil {
+			leases[*tasks[i].LeaseID] = &tasks[i]
+		}
+	}
+	if len(leases) > 0 {
+		starts, err := all(ctx, s, keyedFields[int64], `SELECT l.id, l.started_at FROM leases l WHERE `+s.sql.In("l.id", 1, "uuid"), s.sql.Array(slices.Collect(maps.Keys(leases))))
+		if err != nil {
+			return err
+		}
+		for _, l := range starts {
+			leases[l.key].StartedAt = l.value
 		}
 	}
 	return s.usage(ctx, "task_id", "uuid", slices.Collect(maps.Keys(places)), func(id string, u bloom.Usage) { places[id].Usage = &u },
@@ -434,6 +447,19 @@ func (s *Store) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Tas
 	if q.Status == bloom.TaskCompleted { // nearly all tasks are, so the table is scanned
 		l.only("t.status", string(q.Status))
 	}
+	var since int64 // the number of the first task of the time range
+	if q.Since > 0 {
+		if since, err = s.numberAt(ctx, q.Since); err != nil {
+			return nil, next, err
+		}
+	}
+	if q.Until > 0 {
+		until, err := s.numberAt(ctx, q.Until)
+		if err != nil || until <= since {
+			return []bloom.Task{}, next, err
+		}
+		q.Cursor.Before = min(cmp.Or(q.Cursor.Before, until), until)
+	}
 	var found []Task
 	if q.Text == "" {
 		found, next, err = list(ctx, s, l, q.Page)
@@ -444,6 +470,12 @@ func (s *Store) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Tas
 			return err
 		})
 	}
+	if i := slices.IndexFunc(found, func(t Task) bool { return t.Seq < since }); i >= 0 {
+		found, next = found[:i], bloom.Cursor{}
+	}
+	if next.Before <= since {
+		next = bloom.Cursor{}
+	}
 	tasks = make([]bloom.Task, 0, len(found))
 	for i := range found {
 		contract.CutPrompt(&found[i].Task, q.TextBytes)
@@ -453,6 +485,28 @@ func (s *Store) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Tas
 		err = s.addTaskUsage(ctx, tasks)
 	}
 	return tasks, next, err
+}
+
+// numberAt returns the number from which on tasks were created at a time or later. Numbers grow with
+// creation, so it takes some thirty look-ups, however many tasks there are.
+func (s *Store) numberAt(ctx context.Context, at int64) (int64, error) {
+	type created struct{ seq, at int64 }
+	fields := func(c *created) []any { return []any{&c.seq, &c.at} }
+	return Read(ctx, s.db, func(c Conn) (int64, error) {
+		newest, err := One(ctx, c, Self[int64], nil, `SELECT t.seq FROM llm_tasks t WHERE t.seq < $1 ORDER BY t.seq DESC LIMIT 1`, int64(math.MaxInt64))
+		low, high := int64(1), newest+1
+		for err == nil && low < high {
+			middle := low + (high-low)/2
+			var first created // from the middle on
+			first, err = One(ctx, c, fields, nil, `SELECT t.seq, t.created_at FROM llm_tasks t WHERE t.seq >= $1 ORDER BY t.seq LIMIT 1`, middle)
+			if first.seq == 0 || first.at >= at {
+				high = middle
+			} else {
+				low = first.seq + 1
+			}
+		}
+		return low, err
+	})
 }
 
 // status restricts tasks to a status. An index has the failed and waiting ones. Tasks

@@ -83,24 +83,79 @@ test('tasks are cancelled and requeued together', async ({ page, runtime }) => {
   await expect(page.locator('[data-task]').getByText('Queued')).toHaveCount(3)
 })
 
-test('filters are saved under a name, chosen and deleted', async ({ page, runtime }) => {
+test('a view is saved under a name, chosen and deleted', async ({ page, runtime }) => {
   const name = `dead at night ${Math.random()}`
-  await page.goto(`${runtime.url}/tasks?status=dead&agent_slug=writer`)
-  await page.getByRole('button', { name: 'Saved filters' }).click()
-  await page.getByRole('menuitem', { name: 'Save these filters…' }).click()
+  await page.goto(`${runtime.url}/tasks?status=dead&agent_slug=writer&label=gpu,eu&within=7d&sort=-cost`)
+  await page.getByRole('button', { name: 'Saved views' }).click()
+  await page.getByRole('menuitem', { name: 'Save this view…' }).click()
   await page.getByRole('dialog').getByLabel('Name').fill(name)
   await page.getByRole('dialog').getByRole('button', { name: 'Save', exact: true }).click()
   await expect(page.getByRole('button', { name })).toBeVisible()
   await page.goto(`${runtime.url}/tasks`)
-  await page.getByRole('button', { name: 'Saved filters' }).click()
+  await page.getByRole('button', { name: 'Saved views' }).click()
   await page.getByRole('menuitem', { name, exact: true }).click()
   await expect(page).toHaveURL(/status=dead/)
-  await expect(page).toHaveURL(/agent_slug=writer/)
+  await expect(page).toHaveURL(/agent_slug=writer&.*within=7d/)
+  await expect(page).toHaveURL(/sort=-cost/)
+  await expect(page.getByRole('searchbox', { name: 'Labels' })).toHaveValue('gpu,eu')
   await accessible(page)
   await page.getByRole('button', { name }).click()
   await page.getByRole('menuitem', { name: `Delete “${name}”…` }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Delete', exact: true }).click()
-  await expect(page.getByRole('button', { name: 'Saved filters' })).toBeVisible()
+  await expect(page.getByRole('button', { name: 'Saved views' })).toBeVisible()
+})
+
+test('tasks are narrowed by label and time, sorted by what they cost, and shown with the chosen columns', async ({
+  page,
+}) => {
+  const own = new Runtime()
+  try {
+    await own.startServer()
+    await own.api('/workers', { name: 'hand', capabilities: { claude_cli: true, max_concurrency: 9, labels: ['gpu'] } })
+    const done = async (prompt: string, cost_usd: number, labels: string[]) => {
+      const { id } = await own.task(prompt, { labels })
+      const { lease } = await own.api<{ lease: { id: string } }>(`/llm-tasks/${id}/lease`, { worker_id: 'hand' })
+      const metrics = { duration_ms: 1, cost_usd, tokens_used: 1234 }
+      await own.api(`/llm-tasks/${id}/complete`, { lease_id: lease.id, status: 'success', output: 'x', metrics })
+    }
+    await done('Dear', 3, ['gpu'])
+    await done('Cheap', 0.5, [])
+    await done('Fair', 1, ['gpu'])
+    await own.task('Waits', { labels: ['nowhere'] })
+    await page.goto(`${own.url}/tasks`)
+    const prompts = () => page.locator('[data-task] a').allInnerTexts()
+    const row = page.getByRole('row').filter({ hasText: 'Dear' })
+    await expect(row).toContainText('$3.00')
+    expect(await prompts()).toEqual(['Waits', 'Fair', 'Cheap', 'Dear'])
+    for (const internal of ['Id', 'Context', 'Attempts'])
+      await expect(page.getByRole('columnheader', { name: internal })).toHaveCount(0)
+    await page.getByRole('button', { name: 'Cost' }).click()
+    await expect(page.getByRole('columnheader', { name: 'Cost' })).toHaveAttribute('aria-sort', 'descending')
+    await expect.poll(prompts).toEqual(['Dear', 'Fair', 'Cheap', 'Waits'])
+    await page.getByRole('button', { name: 'Cost' }).click()
+    await expect.poll(prompts).toEqual(['Cheap', 'Fair', 'Dear', 'Waits'])
+    const asked = page.waitForRequest(/llm-tasks\?.*label=gpu.*since=\d{13}/)
+    await page.getByRole('combobox', { name: 'Created' }).selectOption('Last hour')
+    await page.getByRole('searchbox', { name: 'Labels' }).fill('gpu')
+    await asked
+    await expect.poll(prompts).toEqual(['Fair', 'Dear'])
+    await page.getByRole('button', { name: 'Columns' }).click()
+    await page.getByRole('menuitemcheckbox', { name: 'Tokens' }).click()
+    await page.getByRole('menuitemcheckbox', { name: 'Cost' }).click()
+    await page.keyboard.press('Escape')
+    await expect(row).toContainText(/1\.2K/i)
+    await page.reload() // both are remembered
+    await expect(row).toContainText(/1\.2K/i)
+    await expect(page.getByRole('columnheader', { name: 'Cost' })).toHaveCount(0)
+    await expect.poll(prompts).toEqual(['Fair', 'Dear'])
+    await accessible(page)
+    await page.getByRole('button', { name: 'All matching' }).click()
+    await page.getByRole('menuitem', { name: 'Cancel all matching…' }).click()
+    await expect(page.getByRole('dialog')).toContainText('Last hour')
+    await expect(page.getByRole('dialog')).toContainText('Cancel 0 matching tasks?')
+  } finally {
+    await own.close()
+  }
 })
 
 test('the language and the theme change at once and are remembered', async ({ page, runtime }) => {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/audit"
@@ -266,6 +267,33 @@ var listTests = map[string]func(*harness){
 		none, _, err := h.s.Tasks(h.ctx, bloom.TaskQuery{ShortID: "no end"})
 		h.ok(err)
 		same(h, "tasks without such an end", len(none), 0)
+	},
+	"tasks by when they were created, with when their attempt began": func(h *harness) {
+		h.worker("w", 9)
+		var ids []string // newest first
+		var at []int64
+		for range 5 {
+			task := h.create()
+			ids, at = slices.Insert(ids, 0, task.ID), append(at, task.CreatedAt)
+			h.advance(time.Second)
+		}
+		for _, c := range []struct {
+			since, until int64
+			want         []string
+		}{{at[3], 0, ids[:2]}, {0, at[1], ids[4:]}, {at[1], at[3], ids[2:4]}, {at[2] - 1, at[2] + 1, ids[2:3]}, {1, 0, ids}, {at[4] + 1, 0, nil}, {0, at[0], nil}, {at[3], at[1], nil}} {
+			for _, q := range []bloom.TaskQuery{{}, {AgentSlug: h.task(ids[0]).AgentSlug}, {Status: bloom.TaskQueued}} {
+				q.Since, q.Until, q.Page = c.since, c.until, bloom.Page{Limit: 2}
+				if got := h.walk(q, func() {}); !slices.Equal(got, c.want) {
+					h.Errorf("%+v: %v, want %v", q, got, c.want)
+				}
+			}
+		}
+		l := h.lease(ids[0], "w")
+		tasks, _, err := h.s.Tasks(h.ctx, bloom.TaskQuery{Page: bloom.Page{Limit: 2}})
+		h.ok(err)
+		if len(tasks) != 2 || tasks[0].StartedAt != l.StartedAt || tasks[1].StartedAt != 0 {
+			h.Errorf("started: %+v, leased at %d", tasks, l.StartedAt)
+		}
 	},
 	"tasks by the labels that they require": func(h *harness) {
 		both, odd := h.create(labelled("gpu", "eu")), h.create(labelled(`a"b`, "gpux"))

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/input"
 	"github.com/bloom-runtime/bloom/internal/store/contract"
@@ -157,6 +159,9 @@ func (h *harness) status(taskID string, want bloom.TaskStatus) bloom.Task {
 	}
 	return task
 }
+
+// exceptStart leaves out what only reads of a task have.
+var exceptStart = cmpopts.IgnoreFields(bloom.Task{}, "StartedAt")
 
 func same[T comparable](h *harness, what string, got, want T) {
 	h.Helper()

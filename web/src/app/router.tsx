@@ -5,7 +5,7 @@ import { NotFound } from './not-found'
 import { PageFailure } from './page-failure'
 import { queryClient } from './query-client'
 import { Shell } from './shell'
-import { isView, type TaskView } from './task-views'
+import { isRange, isSort, isView, type Range, type Sort, type TaskView as TaskTab } from './task-views'
 
 /**
  * The reference of the API writes styles into its page, which the policy of the others
@@ -35,13 +35,15 @@ const tasks = createRoute({
   getParentRoute: () => root,
   path: '/tasks',
   // The filters live in the address: a link shows the same list.
-  validateSearch: (search: Record<string, unknown>): TaskFilters => {
-    const filters: TaskFilters = {}
+  validateSearch: (search: Record<string, unknown>): TaskFilters & TaskView => {
+    const filters: TaskFilters & TaskView = {}
     if (isTaskStatus(search.status)) filters.status = search.status
-    for (const name of ['agent_slug', 'context_id', 'worker_id', 'error_class', 'q'] as const) {
+    for (const name of ['agent_slug', 'context_id', 'worker_id', 'error_class', 'label', 'q', 'columns'] as const) {
       const value = search[name]
       if (value !== undefined && value !== '') filters[name] = String(value)
     }
+    if (isRange(search.within)) filters.within = search.within
+    if (isSort(search.sort)) filters.sort = search.sort
     return filters
   },
   component: lazyRouteComponent(() => import('@/features/tasks/tasks')),
@@ -59,7 +61,7 @@ const newTask = createRoute({
 const task = createRoute({
   getParentRoute: () => root,
   path: '/tasks/$taskId',
-  validateSearch: (search: Record<string, unknown>): { view?: TaskView } =>
+  validateSearch: (search: Record<string, unknown>): { view?: TaskTab } =>
     isView(search.view) ? { view: search.view } : {},
   component: lazyRouteComponent(() => import('@/features/task/task')),
 })
@@ -95,7 +97,17 @@ export interface TaskFilters {
   context_id?: string
   worker_id?: string
   error_class?: string
+  /** Labels that the task requires, separated by commas. */
+  label?: string
+  within?: Range
   q?: string
+}
+
+/** How the list is shown. */
+export interface TaskView {
+  sort?: Sort
+  /** The columns, separated by commas; absent: as the person chose. */
+  columns?: string
 }
 
 export interface NewTaskFrom {

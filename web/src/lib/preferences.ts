@@ -81,4 +81,8 @@ export const notifies = () =>
   wantsNotifications() && 'Notification' in globalThis && Notification.permission === 'granted'
 export const rememberNotifications = (on: boolean) => write('notify', on ? 'yes' : null)
 
+/** The columns of the list of tasks; null where nothing was chosen. */
+export const chosenColumns = () => read('columns')?.split(',') ?? null
+export const rememberColumns = (names: string[] | null) => write('columns', names?.join(',') ?? null)
+
 export const rememberLanguage = (language: Language) => write('language', language)

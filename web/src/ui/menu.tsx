@@ -57,6 +57,31 @@ export const MenuLabel = ({ children }: { children: ReactNode }) => (
 
 export const MenuLine = () => <Radix.Separator className="my-1 h-px bg-line" />
 
+/** Something that is on or off; the menu stays open for the next. */
+export const MenuCheck = ({
+  checked,
+  onChange,
+  children,
+}: {
+  checked: boolean
+  onChange: (on: boolean) => void
+  children: ReactNode
+}) => (
+  <Radix.CheckboxItem
+    checked={checked}
+    onCheckedChange={onChange}
+    onSelect={(e) => e.preventDefault()}
+    className={item}
+  >
+    <span className="grid size-4 place-items-center">
+      <Radix.ItemIndicator>
+        <Check className="size-3.5" aria-hidden />
+      </Radix.ItemIndicator>
+    </span>
+    {children}
+  </Radix.CheckboxItem>
+)
+
 /** One of several, the chosen one ticked. */
 export function MenuChoice<T extends string>({
   value,

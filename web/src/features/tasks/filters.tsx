@@ -1,10 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
 import { Search, X } from 'lucide-react'
-import { useEffect, useRef, useState } from 'react'
+import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { type TaskStatus, taskStatuses } from '@/api/client'
 import { stats, workers } from '@/api/queries'
-import type { TaskFilters } from '@/app/router'
+import type { TaskFilters, TaskView } from '@/app/router'
+import { isRange, ranges } from '@/app/task-views'
 import { causeOf, errorClasses } from '@/features/task/error-classes'
 import { cn } from '@/lib/cn'
 import { useFormat } from '@/lib/format'
@@ -22,11 +23,16 @@ const showInRow = (element: HTMLElement | null) => {
 /** What the list is narrowed to. It lives in the address. */
 export function Filters({
   filters,
+  view,
+  columns,
   onChange,
   onMatched,
 }: {
   filters: TaskFilters
-  onChange: (next: TaskFilters) => void
+  view: TaskView
+  /** The menu of the columns. */
+  columns: ReactNode
+  onChange: (next: TaskFilters & TaskView) => void
   /** All tasks that match were changed. */
   onMatched: () => void
 }) {
@@ -35,7 +41,7 @@ export function Filters({
   const counts = useQuery(stats).data?.tasks.by_status
   const fleet = useQuery(workers).data
   const set = (name: keyof TaskFilters, value: string) => {
-    const { [name]: _, ...rest } = filters
+    const { [name]: _, ...rest } = { ...filters, ...view }
     onChange(value ? { ...rest, [name]: value } : rest)
   }
   const pill = (value: TaskStatus | '', label: string, count: number | undefined) => (
@@ -112,9 +118,26 @@ export function Filters({
             ))}
           </Select>
         )}
-        <Saved filters={filters} onChange={onChange} />
+        <Text name="label" value={filters.label ?? ''} onChange={(v) => set('label', v)} label={t('tasks.label')} />
+        <Select
+          aria-label={t('tasks.range')}
+          value={filters.within ?? ''}
+          onChange={(e) => set('within', isRange(e.target.value) ? e.target.value : '')}
+          className="w-[calc(50%-0.25rem)] sm:w-44"
+        >
+          <option value="">{t('tasks.anyTime')}</option>
+          {Object.keys(ranges)
+            .filter(isRange)
+            .map((range) => (
+              <option key={range} value={range}>
+                {t(`tasks.within.${range}`)}
+              </option>
+            ))}
+        </Select>
+        <Saved view={{ ...filters, ...view }} onChange={onChange} />
+        {columns}
         <Matching filters={filters} onDone={onMatched} />
-        {Object.keys(filters).length > 0 && (
+        {Object.keys(filters).length + Object.keys(view).length > 0 && (
           <Button look="ghost" onClick={() => onChange({})}>
             <X className="size-4" aria-hidden />
             {t('tasks.clear')}

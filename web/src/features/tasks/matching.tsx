@@ -12,10 +12,14 @@ import { Confirm } from '@/ui/dialog'
 import { Menu, MenuItem } from '@/ui/menu'
 import { Failure, Skeleton } from '@/ui/states'
 import { toast } from '@/ui/toast'
+import { conditionsOf } from './view'
 
 type Act = 'cancel' | 'requeue'
 
-const ask = (act: Act, body: TaskFilters & { dry_run?: boolean; next?: string }): Promise<TasksMatched> =>
+const ask = (
+  act: Act,
+  body: ReturnType<typeof conditionsOf> & { dry_run?: boolean; next?: string },
+): Promise<TasksMatched> =>
   data(
     act === 'cancel'
       ? api.POST('/api/runtime/llm-tasks/cancel-matching', { body })
@@ -65,9 +69,11 @@ function Ask({
   const { t } = useTranslation()
   const format = useFormat()
   const [changed, setChanged] = useState(0)
+  // What is asked about stays as it was asked, although time goes on.
+  const [conditions] = useState(() => conditionsOf(filters))
   const counted = useQuery({
     queryKey: ['matching', act, filters],
-    queryFn: () => ask(act, { ...filters, dry_run: true }),
+    queryFn: () => ask(act, { ...conditions, dry_run: true }),
     gcTime: 0,
     staleTime: Number.POSITIVE_INFINITY, // what is asked about stays as it was asked
   })
@@ -79,7 +85,7 @@ function Ask({
     let next = ''
     try {
       do {
-        const part = await ask(act, { ...filters, ...(next ? { next } : {}) })
+        const part = await ask(act, { ...conditions, ...(next ? { next } : {}) })
         sum += part.changed
         next = part.next
         setChanged(sum)
@@ -121,7 +127,9 @@ function Ask({
                 ? t(`ui.status.${filters.status ?? 'queued'}`)
                 : name === 'error_class'
                   ? causeOf(value, t)
-                  : value}
+                  : name === 'within' && filters.within
+                    ? t(`tasks.within.${filters.within}`)
+                    : value}
             </span>
           </li>
         ))}

@@ -2,36 +2,33 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Bookmark, ChevronDown } from 'lucide-react'
 import { type FormEvent, useState } from 'react'
 import { useTranslation } from 'react-i18next'
-import { api, data, type SavedFilter } from '@/api/client'
+import { api, data } from '@/api/client'
 import { keys } from '@/api/queries'
 import { session } from '@/api/session'
-import type { TaskFilters } from '@/app/router'
+import type { TaskFilters, TaskView } from '@/app/router'
 import { Button } from '@/ui/button'
 import { Confirm, Dialog } from '@/ui/dialog'
 import { Field, Input } from '@/ui/field'
 import { Menu, MenuItem, MenuLabel, MenuLine } from '@/ui/menu'
 import { Failure } from '@/ui/states'
 import { toast } from '@/ui/toast'
+import { savedOf, viewOf } from './view'
 
-const names = ['status', 'agent_slug', 'context_id', 'worker_id', 'error_class', 'q'] as const
+type View = TaskFilters & TaskView
 
-/** A saved filter as the address has it: without what it leaves open. */
-const filtersOf = (saved: SavedFilter): TaskFilters =>
-  Object.fromEntries(names.flatMap((name) => (saved[name] ? [[name, saved[name]]] : [])))
+const same = (a: View, b: View) => JSON.stringify(Object.entries(a).sort()) === JSON.stringify(Object.entries(b).sort())
 
-const same = (a: TaskFilters, b: TaskFilters) => names.every((name) => (a[name] ?? '') === (b[name] ?? ''))
-
-/** Filters that everybody at this installation can choose; saved and deleted by those who may. */
-export function Saved({ filters, onChange }: { filters: TaskFilters; onChange: (next: TaskFilters) => void }) {
+/** Views that everybody at this installation can choose; saved and deleted by those who may. */
+export function Saved({ view, onChange }: { view: View; onChange: (next: View) => void }) {
   const { t } = useTranslation()
   const client = useQueryClient()
   const role = useQuery(session).data?.role
   const list = useQuery({ queryKey: keys.filters, queryFn: () => data(api.GET('/api/runtime/filters')) })
   const [saving, setSaving] = useState(false)
   const [removing, setRemoving] = useState(false)
-  const current = list.data?.find((f) => same(filtersOf(f), filters))?.name
+  const current = list.data?.find((f) => same(viewOf(f), view))?.name
   const changes = role === 'admin' || role === 'client'
-  const savable = changes && current === undefined && Object.keys(filters).length > 0
+  const savable = changes && current === undefined && Object.keys(view).length > 0
   return (
     <>
       <Menu
@@ -50,7 +47,7 @@ export function Saved({ filters, onChange }: { filters: TaskFilters; onChange: (
           <MenuLabel>{list.isPending ? t('ui.loading') : t('tasks.saved.none')}</MenuLabel>
         ) : (
           list.data.map((f) => (
-            <MenuItem key={f.name} onSelect={() => onChange(filtersOf(f))}>
+            <MenuItem key={f.name} onSelect={() => onChange(viewOf(f))}>
               <span className="max-w-64 truncate">{f.name}</span>
             </MenuItem>
           ))
@@ -75,7 +72,7 @@ export function Saved({ filters, onChange }: { filters: TaskFilters; onChange: (
         title={t('tasks.saved.saveTitle')}
         lead={t('tasks.saved.everybody')}
       >
-        <Save filters={filters} onDone={() => setSaving(false)} />
+        <Save view={view} onDone={() => setSaving(false)} />
       </Dialog>
       <Confirm
         open={removing}
@@ -93,13 +90,13 @@ export function Saved({ filters, onChange }: { filters: TaskFilters; onChange: (
   )
 }
 
-function Save({ filters, onDone }: { filters: TaskFilters; onDone: () => void }) {
+function Save({ view, onDone }: { view: View; onDone: () => void }) {
   const { t } = useTranslation()
   const client = useQueryClient()
   const [name, setName] = useState('')
   const save = useMutation({
     mutationFn: () =>
-      data(api.PUT('/api/runtime/filters/{name}', { params: { path: { name: name.trim() } }, body: filters })),
+      data(api.PUT('/api/runtime/filters/{name}', { params: { path: { name: name.trim() } }, body: savedOf(view) })),
     onSuccess: async () => {
       await client.invalidateQueries({ queryKey: keys.filters })
       toast(t('tasks.saved.done'))

@@ -1,17 +1,21 @@
 import { Link, useNavigate } from '@tanstack/react-router'
 import { createColumnHelper, flexRender, getCoreRowModel, useReactTable } from '@tanstack/react-table'
 import { useWindowVirtualizer } from '@tanstack/react-virtual'
+import { ArrowDown, ArrowUp } from 'lucide-react'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Task } from '@/api/client'
+import type { Sort } from '@/app/task-views'
 import { causeOf } from '@/features/task/error-classes'
+import { isFinal } from '@/features/task/events'
 import { cn } from '@/lib/cn'
 import { useFormat, useNow } from '@/lib/format'
 import { TaskBadge } from '@/ui/badge'
-import { Ago, Id } from '@/ui/facts'
+import { Ago, Elapsed, Id } from '@/ui/facts'
 import { Snippet } from '@/ui/snippet'
 import { Th } from '@/ui/table'
 import { Tip } from '@/ui/tip'
+import { type ColumnName, columnNames, isSortable, nextSort } from './view'
 
 const column = createColumnHelper<Task>()
 const rowHeight = 44
@@ -22,14 +26,22 @@ const cells: Record<string, string> = {
   status: 'w-34 max-sm:w-30',
   prompt: '',
   agent_slug: 'w-32 max-lg:hidden',
-  context_id: 'w-36 max-xl:hidden',
-  worker_id: 'w-32 max-lg:hidden',
+  context_id: 'w-36 max-lg:hidden',
+  worker_id: 'w-32 max-xl:hidden',
+  labels: 'w-32 max-lg:hidden',
+  attempts: 'w-24 text-right max-lg:hidden',
+  tokens: 'w-24 text-right max-lg:hidden',
+  duration: 'w-28 text-right max-md:hidden',
+  cost: 'w-24 text-right max-md:hidden',
   created_at: 'w-28 max-sm:hidden',
-  id: 'w-28 max-md:hidden',
+  id: 'w-28 max-lg:hidden',
 }
 
 export function TaskTable({
   tasks,
+  columns: shown,
+  sort,
+  onSort,
   chosen,
   onChoose,
   onTop,
@@ -37,6 +49,9 @@ export function TaskTable({
   loadingMore,
 }: {
   tasks: Task[]
+  columns: ColumnName[]
+  sort: Sort | undefined
+  onSort: (sort: Sort | undefined) => void
   chosen: ReadonlySet<string>
   onChoose: (chosen: ReadonlySet<string>) => void
   onTop: (top: boolean) => void
@@ -44,13 +59,17 @@ export function TaskTable({
   loadingMore: boolean
 }) {
   const { t } = useTranslation()
+  const format = useFormat()
   const navigate = useNavigate()
   const list = useRef<HTMLTableSectionElement>(null)
   const [margin, setMargin] = useState(0)
 
   const columns = useMemo(
     () => [
-      column.accessor('status', { header: t('tasks.status'), cell: (c) => <TaskBadge status={c.getValue()} /> }),
+      column.accessor('status', {
+        header: t('tasks.columns.status'),
+        cell: (c) => <TaskBadge status={c.getValue()} />,
+      }),
       column.accessor('prompt', {
         header: t('tasks.prompt'),
         cell: (c) => (
@@ -68,26 +87,56 @@ export function TaskTable({
               <Cause task={c.row.original} />
             </span>
             <span className="block truncate text-2xs text-ink-3 sm:hidden">
-              {c.row.original.agent_slug} · <Ago at={c.row.original.created_at} />
+              {c.row.original.agent_slug} · <Took task={c.row.original} lead /> <Ago at={c.row.original.created_at} />
             </span>
           </>
         ),
       }),
-      column.accessor('agent_slug', { header: t('tasks.agent') }),
+      column.accessor('agent_slug', { header: t('tasks.columns.agent_slug') }),
       column.accessor('context_id', {
-        header: t('tasks.context'),
+        header: t('tasks.columns.context_id'),
         cell: (c) => <Id id={c.getValue()} className="block truncate text-ink-2" />,
       }),
       column.accessor('worker_id', {
-        header: t('tasks.worker'),
-        cell: (c) => c.getValue() ?? <span aria-hidden>–</span>,
+        header: t('tasks.columns.worker_id'),
+        cell: (c) => c.getValue() ?? none,
       }),
-      column.accessor('created_at', { header: t('tasks.created'), cell: (c) => <Ago at={c.getValue()} /> }),
-      column.accessor('id', { header: t('tasks.id'), cell: (c) => <Id id={c.getValue()} className="text-ink-3" /> }),
+      column.accessor('labels', { header: t('tasks.columns.labels'), cell: (c) => c.getValue().join(', ') || none }),
+      column.accessor('attempts', { header: t('tasks.columns.attempts'), cell: (c) => format.number(c.getValue()) }),
+      column.accessor((task) => task.usage?.tokens_used, {
+        id: 'tokens',
+        header: t('tasks.columns.tokens'),
+        cell: (c) => (c.getValue() === undefined ? none : format.compact(c.getValue() ?? 0)),
+      }),
+      column.display({
+        id: 'duration',
+        header: t('tasks.columns.duration'),
+        cell: (c) => <Took task={c.row.original} />,
+      }),
+      column.accessor((task) => task.usage?.cost_usd, {
+        id: 'cost',
+        header: t('tasks.columns.cost'),
+        cell: (c) => (c.getValue() === undefined ? none : format.money(c.getValue() ?? 0)),
+      }),
+      column.accessor('created_at', { header: t('tasks.columns.created_at'), cell: (c) => <Ago at={c.getValue()} /> }),
+      column.accessor('id', {
+        header: t('tasks.columns.id'),
+        cell: (c) => <Id id={c.getValue()} className="text-ink-3" />,
+      }),
     ],
-    [t],
+    [t, format],
   )
-  const table = useReactTable({ data: tasks, columns, getCoreRowModel: getCoreRowModel(), getRowId: (task) => task.id })
+  const columnVisibility = useMemo(
+    () => Object.fromEntries(columnNames.map((name) => [name, shown.includes(name)])),
+    [shown],
+  )
+  const table = useReactTable({
+    data: tasks,
+    columns,
+    state: { columnVisibility },
+    getCoreRowModel: getCoreRowModel(),
+    getRowId: (task) => task.id,
+  })
   const rows = table.getRowModel().rows
 
   useLayoutEffect(() => {
@@ -141,8 +190,24 @@ export function TaskTable({
             />
           </Th>
           {table.getFlatHeaders().map((h) => (
-            <Th key={h.id} className={cells[h.id]}>
-              {flexRender(h.column.columnDef.header, h.getContext())}
+            <Th
+              key={h.id}
+              className={cells[h.id]}
+              {...(isSortable(h.id) ? { 'aria-sort': directionOf(sort, h.id) } : {})}
+            >
+              {isSortable(h.id) ? (
+                <button
+                  type="button"
+                  onClick={() => onSort(nextSort(sort, h.id))}
+                  className={cn('inline-flex items-center gap-1 hover:text-ink', sort?.endsWith(h.id) && 'text-ink')}
+                >
+                  {flexRender(h.column.columnDef.header, h.getContext())}
+                  {sort === h.id && <ArrowUp className="size-3" aria-hidden />}
+                  {sort === `-${h.id}` && <ArrowDown className="size-3" aria-hidden />}
+                </button>
+              ) : (
+                flexRender(h.column.columnDef.header, h.getContext())
+              )}
             </Th>
           ))}
         </tr>
@@ -187,13 +252,30 @@ export function TaskTable({
         {after > 0 && <tr aria-hidden style={{ height: after }} />}
         {loadingMore && (
           <tr>
-            <td colSpan={8} className="px-3 py-2.5 text-xs text-ink-3">
+            <td colSpan={table.getVisibleFlatColumns().length + 1} className="px-3 py-2.5 text-xs text-ink-3">
               {t('ui.loading')}
             </td>
           </tr>
         )}
       </tbody>
     </table>
+  )
+}
+
+const none = <span aria-hidden>–</span>
+
+const directionOf = (sort: Sort | undefined, column: string) =>
+  sort === column ? 'ascending' : sort === `-${column}` || (!sort && column === 'created_at') ? 'descending' : 'none'
+
+/** How long the current or last attempt has taken. lead: before something else, and nothing where there is none. */
+function Took({ task, lead }: { task: Task; lead?: boolean }) {
+  if (!task.started_at) return lead ? null : none
+  const to = isFinal(task.status) ? task.updated_at : null
+  return (
+    <>
+      <Elapsed from={task.started_at} to={to} />
+      {lead && ' ·'}
+    </>
   )
 }
 

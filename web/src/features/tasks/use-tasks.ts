@@ -4,21 +4,34 @@ import { api, data, type Page, page, type Task } from '@/api/client'
 import { idle, isFetching, keys, taskLists } from '@/api/queries'
 import type { TaskFilters } from '@/app/router'
 import { type Change, useChanges } from '@/live/live'
+import { conditionsOf } from './view'
 
 const pageSize = 100
+/** Tasks that a sorted list is made of, if there are so many: the most that the server lists at once. */
+export const sortedSize = 1000
 /** More changes than this at once are read with the list, not one by one. */
 const single = 12
 
 type Pages = InfiniteData<Page<Task>, string | null>
 
-export const taskList = (filters: TaskFilters) =>
+const readPage = (filters: TaskFilters, limit: number, cursor: string | null, signal?: AbortSignal) => {
+  const { labels, since, ...rest } = conditionsOf(filters)
+  const query = {
+    ...rest,
+    ...(labels.length > 0 ? { label: labels } : {}),
+    ...(since > 0 ? { since } : {}),
+    limit,
+    ...(cursor ? { cursor } : {}),
+    preview: 300,
+  }
+  return page<Task>(api.GET('/api/runtime/llm-tasks', { params: { query }, ...(signal ? { signal } : {}) }))
+}
+
+export const taskList = (filters: TaskFilters, limit = pageSize) =>
   infiniteQueryOptions({
-    queryKey: [...taskLists, filters] as const,
+    queryKey: [...taskLists, filters, limit] as const,
     initialPageParam: null as string | null,
-    queryFn: ({ pageParam, signal }) => {
-      const query = { ...filters, limit: pageSize, ...(pageParam ? { cursor: pageParam } : {}), preview: 300 }
-      return page<Task>(api.GET('/api/runtime/llm-tasks', { params: { query }, signal }))
-    },
+    queryFn: ({ pageParam, signal }) => readPage(filters, limit, pageParam, signal),
     getNextPageParam: (last) => last.next,
     staleTime: Number.POSITIVE_INFINITY, // changes keep it current
   })
@@ -28,13 +41,13 @@ export const taskList = (filters: TaskFilters) =>
  * in its place, new ones wait above the list until they are asked for, unless the
  * list is at its top.
  */
-export function useTasks(filters: TaskFilters, atTop: () => boolean) {
+export function useTasks(filters: TaskFilters, atTop: () => boolean, limit = pageSize) {
   const client = useQueryClient()
-  const query = useInfiniteQuery(taskList(filters))
-  const key = taskList(filters).queryKey
+  const query = useInfiniteQuery(taskList(filters, limit))
+  const key = taskList(filters, limit).queryKey
   const [fresh, showFresh] = useState(0)
   // biome-ignore lint/correctness/useExhaustiveDependencies: another list has changes of its own
-  const waiting = useMemo(() => ({ changed: new Set<string>(), busy: false, fresh: 0 }), [filters])
+  const waiting = useMemo(() => ({ changed: new Set<string>(), busy: false, fresh: 0 }), [filters, limit])
   const setFresh = useCallback(
     (n: number) => {
       waiting.fresh = n
@@ -47,16 +60,11 @@ export function useTasks(filters: TaskFilters, atTop: () => boolean) {
   const readHead = useCallback(
     () =>
       client.fetchQuery({
-        queryKey: [...keys.tasks, 'head', filters],
-        queryFn: () =>
-          page<Task>(
-            api.GET('/api/runtime/llm-tasks', {
-              params: { query: { ...filters, limit: pageSize, preview: 300 } },
-            }),
-          ),
+        queryKey: [...keys.tasks, 'head', filters, limit],
+        queryFn: () => readPage(filters, limit, null),
         staleTime: 0,
       }),
-    [client, filters],
+    [client, filters, limit],
   )
   /**
    * Changes the list by what read gives. While pages are fetched nothing is written: the list
