@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/google/uuid"
 )
 
 // Text replaces NUL and invalid UTF-8, which a store cannot keep, with U+FFFD. It is applied
@@ -32,7 +30,14 @@ func Cut(s string, n int) string {
 // IsID reports whether s has the form of an id: a UUID in its canonical form. Nothing else is looked
 // for in a store, because PostgreSQL refuses it.
 func IsID(s string) bool {
-	return len(s) == 36 && uuid.Validate(s) == nil && strings.ToLower(s) == s
+	for i := range len(s) {
+		switch dash, c := i == 8 || i == 13 || i == 18 || i == 23, s[i]; {
+		case dash && c == '-', !dash && ('0' <= c && c <= '9' || 'a' <= c && c <= 'f'):
+		default:
+			return false
+		}
+	}
+	return len(s) == 36
 }
 
 // MustJSON encodes a value whose encoding cannot fail.
