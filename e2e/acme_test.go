@@ -52,8 +52,7 @@ func TestACertificateComesFromAnAuthority(t *testing.T) {
 	}
 }
 
-// trusted waits until the server presents a certificate that the roots trust. It serves HTTP/2, and
-// asks for the certificate of a worker.
+// trusted waits until the server presents a certificate that the roots trust. It asks for the certificate of a worker.
 func (h *harness) trusted(roots *x509.CertPool) {
 	h.t.Helper()
 	asked := false
@@ -61,7 +60,7 @@ func (h *harness) trusted(roots *x509.CertPool) {
 		asked = true
 		return new(tls.Certificate), nil
 	}
-	web := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, GetClientCertificate: own}, DisableKeepAlives: true, ForceAttemptHTTP2: true,
+	web := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, GetClientCertificate: own}, DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, h.reserve())
 		}}
@@ -80,8 +79,8 @@ func (h *harness) trusted(roots *x509.CertPool) {
 		if err != nil || res.StatusCode != http.StatusOK {
 			return nil, ""
 		}
-		if res.ProtoMajor != 2 || !asked {
-			h.t.Errorf("served %s, asked for a worker's certificate: %v", res.Proto, asked)
+		if !asked {
+			h.t.Error("no worker's certificate was asked for")
 		}
 		return res.Header, string(body)
 	}

@@ -27,6 +27,7 @@ const textMedia = "text/plain; charset=utf-8"
 // records of the first.
 func (s *Service) Complete(ctx context.Context, taskID string, c bloom.Completion, actor string) (bloom.Completed, error) {
 	input.Normalize(&c)
+	limit(&c)
 	if c.LeaseID != "" && !storable.IsID(c.LeaseID) {
 		return bloom.Completed{}, bloom.ErrLeaseLost
 	}
@@ -55,6 +56,23 @@ func (s *Service) Complete(ctx context.Context, taskID string, c bloom.Completio
 		done.Result.Output = c.Output // the body is the same, and so is the output
 	}
 	return done, nil
+}
+
+// Longest texts of an outcome, in bytes. A completion with longer ones is not refused: the work is done.
+const (
+	maxErrorMessage = 64 << 10
+	maxTag          = 256
+	maxModel        = 256
+)
+
+func limit(c *bloom.Completion) {
+	if c.ErrorMessage != nil {
+		c.ErrorMessage = new(storable.Cut(*c.ErrorMessage, maxErrorMessage))
+	}
+	for i, tag := range c.ArtifactTags {
+		c.ArtifactTags[i] = storable.Cut(tag, maxTag)
+	}
+	c.Metrics.Model = storable.Cut(c.Metrics.Model, maxModel)
 }
 
 func newCompleteRequest(taskID string, c bloom.Completion, actor string) (contract.CompleteRequest, error) {

@@ -61,7 +61,7 @@ func (a ACME) open(ctx context.Context, plain http.Handler, log *slog.Logger) (*
 	}
 	c := magic.TLSConfig()
 	c.MinVersion = minimum
-	c.NextProtos = slices.Concat([]string{"h2", "http/1.1"}, c.NextProtos)
+	c.NextProtos = slices.Concat([]string{"http/1.1"}, c.NextProtos)
 	return c, acme.HTTPChallengeHandler(plain), stop, Files{ClientCA: a.ClientCA}.clients(c)
 }
 

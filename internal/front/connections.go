@@ -34,7 +34,7 @@ type connection struct {
 	of      *connections
 	asked   bool
 	known   bool // the last request was that of a known caller
-	running int  // active requests; several over HTTP/2
+	running int  // active requests
 	in      *list.List
 	at      *list.Element // in that list; nil without one
 }

@@ -16,17 +16,14 @@ import (
 )
 
 // secured wraps a listener with TLS. net/http gets the decrypted stream and not a *tls.Conn, because it
-// would read that directly, without Strict's check. The server h recognizes HTTP/2 by its preface, and
-// gets the state of TLS from the connection.
+// would read that directly, without Strict's check. There is no HTTP/2: each of its streams takes as
+// much memory as a connection, and the limits of connections would not count them.
 func secured(l net.Listener, h *http.Server, log *slog.Logger) net.Listener {
 	h.Protocols = new(http.Protocols)
 	h.Protocols.SetHTTP1(true)
-	h.Protocols.SetUnencryptedHTTP2(true)
 	config := h.TLSConfig.Clone() // net/http changes its own
-	for _, proto := range []string{"h2", "http/1.1"} {
-		if !slices.Contains(config.NextProtos, proto) {
-			config.NextProtos = append(config.NextProtos, proto)
-		}
+	if !slices.Contains(config.NextProtos, "http/1.1") {
+		config.NextProtos = append(config.NextProtos, "http/1.1")
 	}
 	return securedListener{l, config, log, &rate.Sometimes{Interval: refusedCertificatesEvery}}
 }
@@ -66,15 +63,10 @@ type securedConn struct {
 func (c *securedConn) NetConn() net.Conn { return c.secure.NetConn() }
 
 func (c *securedConn) Read(p []byte) (int, error) {
-	state := c.state.Load()
-	if state == nil {
+	if c.state.Load() == nil {
 		if err := c.handshake(); err != nil {
 			return 0, err
 		}
-		state = c.state.Load()
-	}
-	if state.NegotiatedProtocol == "h2" { // it states lengths in frames
-		return c.secure.Read(p)
 	}
 	return c.strictConn.Read(p)
 }

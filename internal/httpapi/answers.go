@@ -21,6 +21,8 @@ import (
 const (
 	answerBytes  = search.DefaultPageBytes
 	leastAnswers = 6 * answerBytes
+	// unpagedAnswers is how many pages a response without pages may take.
+	unpagedAnswers = 4
 )
 
 // largeAnswer is the size from which a response counts towards the budget while it is sent.

@@ -12,6 +12,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
+	"github.com/bloom-runtime/bloom/internal/storable"
 	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
@@ -163,6 +164,50 @@ func TestEveryTransferCountsAsAStream(t *testing.T) {
 			body = "a"
 		}
 		r.fails(429, bloom.CodeRateLimited, method, path, body)
+	}
+}
+
+// A worker's words are cut, not refused: the work is done.
+func TestAnOutcomesTextsHaveLimits(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.worker("w", 1)
+	task := r.task("").ID
+	lease := r.lease(task).Lease.ID
+	long := strings.Repeat("é", 1<<20)
+	r.call(200, nil, "POST", "/llm-tasks/"+task+"/complete", `{"lease_id":"`+lease+`","status":"error","error_message":"`+long+`","artifact_tags":["`+long+`"],"metrics":{"model":"`+long+`"}}`)
+	var results []bloom.Result
+	r.call(200, &results, "GET", "/llm-tasks/"+task+"/results", "")
+	var artifacts []bloom.Artifact
+	r.call(200, &artifacts, "GET", "/artifacts", "")
+	if n := len(*results[0].ErrorMessage); n > 64<<10 || n < 32<<10 {
+		t.Errorf("the error has %d bytes", n)
+	}
+	if n, m := len(artifacts[0].Tags[0]), len(results[0].Metrics.Model); n != 256 || m != 256 {
+		t.Errorf("a tag has %d bytes, the model %d", n, m)
+	}
+}
+
+func TestAPageOfTheAuditHasALimitedSize(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	data := storable.MustJSON(strings.Repeat("a", 60<<10))
+	const entries = 250
+	for range entries {
+		must(t, r.store.AppendAudit(t.Context(), bloom.Audit{Action: "long", EntityType: "config", EntityID: "c", Actor: "a", Data: data}))
+	}
+	seen, path := 0, "/audit?action=long&limit=1000"
+	for pages := 0; path != ""; pages++ {
+		var list []bloom.Audit
+		a := r.call(200, &list, "GET", path, "")
+		if len(a.body) > 12<<20 || pages > 10 {
+			t.Fatalf("page %d has %d bytes", pages+1, len(a.body))
+		}
+		seen += len(list)
+		path, _, _ = strings.Cut(strings.TrimPrefix(a.header.Get("Link"), "</api/runtime"), ">")
+	}
+	if seen != entries {
+		t.Errorf("%d entries", seen)
 	}
 }
 

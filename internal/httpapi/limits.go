@@ -43,7 +43,7 @@ const defaultRegistrations = 2 * bloom.MaxWorkers
 // limits are those of a Server.
 type limits struct {
 	*guard.Limits
-	address, signIn, test, key, worker, registrations, files *guard.Limit
+	address, signIn, sessions, test, key, worker, registrations, files *guard.Limit
 
 	streams streams
 }
@@ -54,6 +54,7 @@ func newLimits(c Config) *limits {
 		Limits:        all,
 		address:       all.New("address", "callers without a valid key at this address", c.Limits.Address),
 		signIn:        all.New("sign-in", "attempts to sign in from this address", c.Limits.SignIn),
+		sessions:      all.New("sessions", "sign-ins with this key", 3*c.Limits.SignIn),
 		test:          all.New("test-connection", "connection tests from this address", c.Limits.SignIn),
 		key:           all.New("key", "this key", c.Limits.Key),
 		worker:        all.New("worker", "this key's calls for workers", c.Limits.Worker),

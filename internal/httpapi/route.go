@@ -33,6 +33,7 @@ type route struct {
 	raw          bool   // the body is binary, for the description
 	lines        bool   // the body is lines of JSON
 	small        bool   // GET: the response has few KB, or is membridge's; other GETs wait for memory
+	unpaged      bool   // GET: without limit and cursor the response has all rows
 	large        bool   // another method: the response may have a long text, or the work takes as much
 	answer       any    // a value of the type that a streamed response writes; nil: none
 	media        string // of that response; "" means application/json
@@ -79,7 +80,11 @@ func handle[I, O any](s *Server, rt route, h func(ctx context.Context, c *call, 
 			}
 		}
 		if rt.large || rt.method == http.MethodGet && !rt.small && !streams {
-			if err := s.reserve(ctx, c, answerBytes); err != nil {
+			n := int64(answerBytes)
+			if q := c.r.URL.Query(); rt.unpaged && !q.Has("limit") && !q.Has("cursor") {
+				n *= unpagedAnswers
+			}
+			if err := s.reserve(ctx, c, n); err != nil {
 				return nil, s.failure(ctx, c.id, err)
 			}
 		}

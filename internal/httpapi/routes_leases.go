@@ -28,7 +28,7 @@ func (s *Server) leaseRoutes() {
 	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/heartbeat", id: "heartbeat", summary: "Renew a lease; the first heartbeat sets the task running", tag: "leases", body: heartbeatBody{}}, s.heartbeat)
 	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/complete", id: "complete-task", summary: "Record the outcome of a lease", tag: "leases", body: bloom.Completion{}}, s.complete)
 	handle(s, route{method: http.MethodPost, path: tasksPath + "/{id}/release", id: "release-task", large: true, summary: "Release an unfinished task; the attempt is refunded", tag: "leases", body: bloom.ReleaseSpec{}}, s.release)
-	handle(s, route{method: http.MethodGet, path: runtimePath + "/leases", id: "list-leases", summary: "Leases, newest first", tag: "leases"}, s.listLeases)
+	handle(s, route{method: http.MethodGet, path: runtimePath + "/leases", id: "list-leases", unpaged: true, summary: "Leases, newest first", tag: "leases"}, s.listLeases)
 }
 
 func (s *Server) leaseTask(ctx context.Context, c *call, in *pathID) (*reply[leased], error) {

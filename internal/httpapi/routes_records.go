@@ -84,7 +84,7 @@ func (s *Server) listAudit(ctx context.Context, c *call, in *auditFilter) (*page
 	if err != nil {
 		return nil, err
 	}
-	list, next, err := s.store.Audit(ctx, bloom.AuditQuery{EntityID: storable.Text(in.EntityID), Action: storable.Text(in.Action), Page: p})
+	list, next, err := s.lists.Audit(ctx, bloom.AuditQuery{EntityID: storable.Text(in.EntityID), Action: storable.Text(in.Action), Page: p})
 	return paged(c, list, next), err
 }
 

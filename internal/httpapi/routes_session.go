@@ -3,6 +3,7 @@ package httpapi
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"net/http"
 	"net/url"
@@ -126,7 +127,11 @@ func (s *Server) signIn(ctx context.Context, c *call, _ *none) (*reply[session],
 	if err := s.decode(c, limitBody, &b); err != nil {
 		return nil, cmp.Or(limited, err)
 	}
-	if limited != nil && !s.auth.Valid(ctx, b.Key, s.proxies.Client(c.r)) {
+	if s.auth.Valid(ctx, b.Key, s.proxies.Client(c.r)) {
+		sum := sha256.Sum256([]byte(b.Key))
+		limited = s.limits.take(c.w, s.limits.sessions, string(sum[:])) // each is a row and an audit entry
+	}
+	if limited != nil {
 		return nil, limited
 	}
 	cookie, caller, err := s.auth.SignIn(ctx, b.Key, auth.Visitor{Address: s.proxies.Client(c.r), Agent: c.r.UserAgent(), Secure: s.proxies.OverTLS(c.r)})

@@ -23,7 +23,7 @@ type taskFilter struct {
 	AgentSlug string   `query:"agent_slug"`
 	WorkerID  string   `query:"worker_id"`
 	Error     string   `query:"error_class"`
-	Label     []string `query:"label,explode" maxItems:"32" doc:"A label that the task requires (repeatable)"`
+	Label     []string `query:"label,explode" maxItems:"8" doc:"A label that the task requires (repeatable)"`
 	Since     number   `query:"since" doc:"Only tasks created at this time or later, Unix milliseconds"`
 	Until     number   `query:"until" doc:"Only tasks created before this time, Unix milliseconds"`
 	ShortID   string   `query:"short_id" doc:"The last 8 characters of the id, as the web application shows it"`
@@ -33,7 +33,7 @@ type taskFilter struct {
 func (s *Server) taskRoutes() {
 	s.bulkRoutes()
 	handle(s, route{method: http.MethodPost, path: tasksPath, id: "create-task", summary: "Create a task", tag: "tasks", status: http.StatusCreated, body: bloom.TaskSpec{}}, s.createTask)
-	handle(s, route{method: http.MethodGet, path: tasksPath, id: "list-tasks", summary: "Tasks, newest first", tag: "tasks"}, s.listTasks)
+	handle(s, route{method: http.MethodGet, path: tasksPath, id: "list-tasks", unpaged: true, summary: "Tasks, newest first", tag: "tasks"}, s.listTasks)
 	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}", id: "get-task", summary: "One task", tag: "tasks"},
 		func(ctx context.Context, _ *call, in *pathID) (*reply[bloom.Task], error) {
 			t, err := s.store.Task(ctx, in.ID)

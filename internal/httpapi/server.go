@@ -218,9 +218,9 @@ func (s *Server) enter(policy auth.Policy, h http.HandlerFunc) http.HandlerFunc 
 		r.Header.Del("Accept") // responses have one format, and huma 2.39 panics on some invalid values
 		c.finally(func() { c.answered(0) })
 		defer func() { c.ends() }()
+		defer s.auth.Watch(r, caller, cut)()
 		h(w, r)
 		if c.rest != nil {
-			defer s.auth.Watch(r, caller, cut)()
 			c.rest()
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/guard"
@@ -109,6 +110,48 @@ func TestSigningInIsSlowed(t *testing.T) {
 	}
 	r.limited("address", "GET", "/api/runtime/stats")
 	r.call(200, nil, "POST", "/session", `{"key":"`+adminKey+`"}`)
+	for range 3*20 - 2 { // each is a row and an audit entry
+		r.call(200, nil, "POST", "/session", `{"key":"`+adminKey+`"}`)
+	}
+	r.fails(429, "rate_limited", "POST", "/session", `{"key":"`+adminKey+`"}`)
+}
+
+func TestARevokedKeyDoesNotFinishWhatItHasBegun(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	key := r.newKey(bloom.RoleAdmin)
+	send, body := net.Pipe()
+	defer body.Close()
+	req := r.request("POST", "/api/runtime/keys", "", auth.HeaderKey, key.Key)
+	text := `{"name":"a","role":"admin"}`
+	req.Body, req.ContentLength = send, int64(len(text))
+	ended := make(chan int, 1)
+	go func() {
+		res, err := r.client.Do(req)
+		if err != nil {
+			t.Error(err)
+			ended <- 0
+			return
+		}
+		_ = res.Body.Close()
+		ended <- res.StatusCode
+	}()
+	_, err := io.WriteString(body, text[:5])
+	must(t, err)
+	r.call(200, nil, "DELETE", "/keys/"+key.ID, "")
+	revoked := time.Now()
+	pace := time.NewTicker(500 * time.Millisecond)
+	defer pace.Stop()
+	for range pace.C { // its key is looked at every two seconds
+		if time.Since(revoked) > 5*time.Second {
+			break
+		}
+	}
+	_, err = io.WriteString(body, text[5:])
+	must(t, err)
+	if status := <-ended; status != 401 {
+		t.Errorf("the request got %d", status)
+	}
 }
 
 func TestASignInDoesNotWaitForItsBody(t *testing.T) {

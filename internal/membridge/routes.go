@@ -6,8 +6,11 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
+	"io"
 	"net/http"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -121,8 +124,55 @@ func (s *Server) enter(need access, h http.HandlerFunc) http.HandlerFunc {
 			refusal.write(w)
 			return
 		}
+		if r.ContentLength != 0 {
+			body, refusal := s.admit(r, who)
+			if refusal != nil {
+				refusal.write(w)
+				return
+			}
+			defer body.leave()
+			r.Body = body
+		}
 		h(w, r.WithContext(context.WithValue(context.WithValue(r.Context(), callerKey{}, who), proofKey{}, shown)))
 	}
+}
+
+// Memory of the bodies that arrive at once, in bytes; agents leave a half to admins.
+const (
+	bodiesOfAll  = 32 << 20
+	bodiesOfOne  = bodiesOfAll / 2
+	leastBody    = 32 << 10        // a connection takes as much
+	roomForABody = 2 * time.Second // bodies must arrive within five
+)
+
+// admitted is a body that has memory until it has been read.
+type admitted struct {
+	io.ReadCloser
+	leave func()
+}
+
+// Read implements io.Reader.
+func (a *admitted) Read(b []byte) (int, error) {
+	n, err := a.ReadCloser.Read(b)
+	if err != nil {
+		a.leave() // a heartbeat waits for commands from now on
+	}
+	return n, err
+}
+
+// admit waits for the memory of a request's body.
+func (s *Server) admit(r *http.Request, who callerKind) (*admitted, *Problem) {
+	ctx, done := context.WithTimeout(r.Context(), roomForABody)
+	defer done()
+	n := r.ContentLength
+	if n < 0 || n > maxBody {
+		n = maxBody
+	}
+	part, err := s.bodies.Acquire(ctx, string(who), max(n, leastBody))
+	if err != nil {
+		return nil, problem(http.StatusServiceUnavailable, "The server has no memory for another request now; try again shortly")
+	}
+	return &admitted{r.Body, sync.OnceFunc(func() { part.Shrink(0) })}, nil
 }
 
 type callerKey struct{}

@@ -21,6 +21,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/guard"
 	"github.com/bloom-runtime/bloom/internal/membridge/registry"
 	"github.com/bloom-runtime/bloom/internal/membridge/store"
+	"github.com/bloom-runtime/bloom/internal/share"
 	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
@@ -134,6 +135,7 @@ type Server struct {
 	caller  *http.Client
 	metrics *metrics
 	limits  limits
+	bodies  *share.Shares // memory
 	handler http.Handler
 	mux     *guard.Mux[access]
 	api     huma.API
@@ -160,6 +162,7 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, store: st, uptime: registry.Uptime{LastAlive: before, Started: st.Now()},
 		auth: newAuthenticator(cfg), waiting: newWaiting(cfg.MaxWaiting), caller: newCaller(cfg), metrics: newMetrics(cfg.Version),
+		bodies: share.New(bodiesOfAll, bodiesOfOne),
 	}
 	s.quiesced, s.quiesce = context.WithCancel(context.Background())
 	s.SetRuntimeURL(cfg.RuntimeURL)

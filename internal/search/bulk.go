@@ -99,6 +99,9 @@ func when(at int64) string {
 	return time.UnixMilli(at).UTC().Format(time.RFC3339)
 }
 
+// maxDetail is how much of a filter is in the sentence of the audit, in bytes; all of it is in the data.
+const maxDetail = 512
+
 // AuditMatched records who changed all matching tasks, in addition to the entry of
 // each task.
 func (s *Store) AuditMatched(ctx context.Context, op Bulk, m bloom.TasksMatching, done bloom.TasksMatched, actor string) error {
@@ -109,5 +112,5 @@ func (s *Store) AuditMatched(ctx context.Context, op Bulk, m bloom.TasksMatching
 		}
 	}
 	return s.rows.AppendAudit(ctx, bloom.Audit{Action: audit.ActionTasksMatched, EntityType: audit.EntityQueue, EntityID: op.Name, Actor: actor,
-		Detail: fmt.Sprintf("%s %d of %d tasks with %s", op.done, done.Changed, done.Matched, strings.Join(of, ", ")), Data: storable.MustJSON(m)})
+		Detail: fmt.Sprintf("%s %d of %d tasks with %s", op.done, done.Changed, done.Matched, storable.Cut(strings.Join(of, ", "), maxDetail)), Data: storable.MustJSON(m)})
 }

@@ -59,4 +59,9 @@ func TestABulkOperationSearchesInTurnAndForALimitedTime(t *testing.T) {
 			t.Error("nothing was searched")
 		}
 	}
+	for _, q := range []bloom.TaskQuery{{Labels: []string{"a"}}, {Error: "crash"}, {ShortID: "12345678"}} { // no index answers them
+		if _, _, err := lists.Tasks(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

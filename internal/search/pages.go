@@ -21,8 +21,11 @@ const leastText = 1 << 10
 // lists at most MaxSearchPage tasks, with truncated texts.
 func (s *Store) Tasks(ctx context.Context, q bloom.TaskQuery) (tasks []bloom.Task, next bloom.Cursor, err error) {
 	input.Normalize(&q)
-	if q.Text != "" {
+	switch {
+	case q.Text != "":
 		return s.search(ctx, q)
+	case len(q.Labels) > 0 || q.Error != "" || q.ShortID != "": // no index answers these
+		return s.searchOnce(ctx, q)
 	}
 	return s.tasks(ctx, q)
 }
@@ -59,6 +62,29 @@ func (s *Store) Artifacts(ctx context.Context, q bloom.ArtifactQuery) (artifacts
 		cut:   func(a *bloom.Artifact) bool { return a.ContentTruncated },
 		whole: func(a *bloom.Artifact) (bloom.Artifact, error) { return s.rows.Artifact(ctx, a.ID) },
 	})
+}
+
+// auditBatch is how many entries of the audit are in memory before their size is known.
+const auditBatch = 100
+
+// Audit lists audit entries, newest first. A page ends early when it has as many bytes as it may.
+func (s *Store) Audit(ctx context.Context, q bloom.AuditQuery) (list []bloom.Audit, next bloom.Cursor, err error) {
+	size := 0
+	for want := q.Page.Size(); want > len(list) && size < s.pageBytes; {
+		q.Page.Limit = min(auditBatch, want-len(list))
+		var some []bloom.Audit
+		if some, next, err = s.rows.Audit(ctx, q); err != nil {
+			return nil, next, err
+		}
+		for i := range some {
+			size += rowBytes + len(some[i].Detail) + len(some[i].Data)
+		}
+		list = append(list, some...)
+		if q.Page.Cursor = next; next == (bloom.Cursor{}) {
+			break
+		}
+	}
+	return list, next, nil
 }
 
 // Leases lists leases, newest first.
