@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
@@ -49,7 +50,7 @@ func (c *auditListCmd) Run(inv *invocation) error {
 	}
 	t := newTable("TIME", "ACTION", "ENTITY", "ACTOR", "KEY", "FROM", "DETAIL")
 	for _, e := range entries {
-		t.row(time.UnixMilli(e.Timestamp).Format(time.DateTime), e.Action, e.EntityType+" "+e.EntityID, e.Actor, dash(e.KeyID), dash(e.Address), oneLine(e.Detail, 70))
+		t.row(time.UnixMilli(e.Timestamp).Format(time.DateTime), e.Action, strings.TrimPrefix(e.EntityType, "llm_")+" "+e.EntityID, e.Actor, dash(e.KeyID), dash(e.Address), oneLine(e.Detail, 70))
 	}
 	return t.print(inv)
 }

@@ -169,6 +169,9 @@ func TestCompletionOffersWhatTheServerHas(t *testing.T) {
 			t.Errorf("completing %q: %q, want %q", words, out, want)
 		}
 	}
+	if out := p.must("__complete", "--", "logs", "@"); !strings.HasPrefix(out, "@last\t") {
+		t.Errorf("@last is not offered: %q", out)
+	}
 	p.env["BLOOM_RUNTIME_URL"] = "http://127.0.0.1:1"
 	if out := p.must("__complete", "--", "task", "get", ""); out != "" {
 		t.Errorf("without a server: %q", out)

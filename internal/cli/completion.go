@@ -137,6 +137,11 @@ func (c *completeCmd) live(inv *invocation, kind string) (out []cell) {
 			add(w.ID, string(w.Status))
 		}
 	}
+	if (kind == "task" || kind == "context") && len(out) > 0 {
+		if _, err := c.last(inv); err == nil {
+			add(last, "the newest that you submitted here")
+		}
+	}
 	return out
 }
 

@@ -67,6 +67,14 @@ func elsewhere(node *kong.Node, f *kong.Flag, global bool) bool {
 	return node.Name != "worker" && slices.Contains([]string{"ca-file", "client-cert", "client-key"}, f.Name)
 }
 
+// byServer puts the flags for the server behind those of the command itself.
+func byServer(node *kong.Node, f *kong.Flag) int {
+	if f.Group != nil && f.Group.Key == "Server:" && node.Name != "worker" {
+		return 1
+	}
+	return 0
+}
+
 // printHelp prints the page of a command: a sentence, the usage, examples, its own flags, and where
 // the other flags are.
 func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
@@ -94,6 +102,7 @@ func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 		for _, f := range node.Flags {
 			f.Hidden = f.Hidden || elsewhere(node, f, false)
 		}
+		slices.SortStableFunc(node.Flags, func(a, b *kong.Flag) int { return byServer(node, a) - byServer(node, b) })
 		node.Flags, root.Flags = append(node.Flags, root.Flags...), nil
 	}
 	if err := kong.DefaultHelpPrinter(options, ctx); err != nil || options.NoAppSummary {

@@ -26,8 +26,8 @@ type keysCmd struct {
 // in a database.
 type keyring struct {
 	remote
-	database
-	Offline bool `name:"offline" help:"Use the database (--data-dir or --database-url) directly; stop the server of a SQLite database first. Implied by --data-dir alone."`
+	database `group:"Without a server:"`
+	Offline  bool `name:"offline" group:"Without a server:" help:"Use the database (--data-dir or --database-url) directly; stop the server of a SQLite database first. Implied by --data-dir alone."`
 }
 
 // onDatabase reports whether the command works without a server.

@@ -56,7 +56,7 @@ func manPage(b *strings.Builder, node *kong.Node) {
 func manFlags(b *strings.Builder, node *kong.Node, flags []*kong.Flag) {
 	for _, f := range flags {
 		// Those of the server are in the topic.
-		if !f.Hidden && !elsewhere(node, f, false) && (f.Group == nil || f.Group.Key != "Server:" || node.Name == "worker" || node.Name == "settings") {
+		if !f.Hidden && !elsewhere(node, f, false) && (byServer(node, f) == 0 || node.Name == "settings") {
 			fmt.Fprintf(b, ".TP\n.B %s\n%s\n", roff(f.String()), roff(describeValue(f.Value)))
 		}
 	}

@@ -85,6 +85,11 @@ func TestWhatCannotBeUndoneAsksOnATerminal(t *testing.T) {
 			t.Errorf("%v --yes: %+v", c, got)
 		}
 	}
+	for _, c := range [][]string{{"secrets", "rotate"}, {"service", "uninstall", "worker", "--root", t.TempDir(), "--init", "systemd"}} {
+		if got := p.run(c...); got.code != cli.ExitFailure || !strings.Contains(got.err, "Nothing was changed") {
+			t.Errorf("%v, answered with no: %+v", c, got)
+		}
+	}
 	p.terminal, p.in = false, ""
 	if got := p.run("workers", "remove", "w1"); got.code != cli.ExitOK || strings.Contains(got.err, "[y/N]") {
 		t.Errorf("in a script: %+v", got)

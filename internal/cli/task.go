@@ -38,7 +38,7 @@ type conditions struct {
 type taskListCmd struct {
 	remote
 	paging
-	conditions
+	conditions `group:"Which tasks:"`
 }
 
 func (c *taskListCmd) Run(inv *invocation) error {

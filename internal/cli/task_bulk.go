@@ -13,10 +13,10 @@ import (
 
 // whichTasks selects one task, or all that match.
 type whichTasks struct {
-	ID string `arg:"" optional:"" help:"The task's id, its last 8 characters, or @last; without one, all tasks that match the conditions."`
-	conditions
-	DryRun bool `name:"dry-run" help:"Only count the tasks that match."`
-	Yes    bool `name:"yes" short:"y" help:"Do not ask before changing all tasks that match."`
+	ID         string `arg:"" optional:"" help:"The task's id, its last 8 characters, or @last; without one, all tasks that match the conditions."`
+	conditions `group:"Which tasks:"`
+	DryRun     bool `name:"dry-run" help:"Only count the tasks that match."`
+	Yes        bool `name:"yes" short:"y" help:"Do not ask before changing all tasks that match."`
 }
 
 // bulk is an operation on all tasks that match.

@@ -24,18 +24,18 @@ type taskFlags struct {
 	Prompt         string        `arg:"" optional:"" help:"The prompt; - or none reads it from standard input."`
 	Agent          string        `name:"agent" short:"a" default:"assistant" placeholder:"SLUG" help:"The agent that does the work."`
 	Context        string        `name:"context" short:"c" placeholder:"ID" help:"The conversation to continue, or @last; default: a new one."`
-	Hint           []string      `name:"hint" placeholder:"PATH" help:"File or pattern in the worker's folder to put before the prompt (repeatable)."`
-	Artifact       []string      `name:"artifact" placeholder:"GLOB" help:"Files in the worker's folder to upload when the run ends, for example out/** (repeatable)."`
-	Timeout        time.Duration `name:"timeout" default:"30m" help:"Time limit of one run, 1s to 24h."`
-	Budget         int64         `name:"budget" default:"0" placeholder:"N" help:"Most tokens one run may use; 0 means no limit."`
-	Format         string        `name:"format" default:"text" enum:"text,json" help:"Output format: text or json."`
-	MaxAttempts    int           `name:"max-attempts" default:"3" placeholder:"N" help:"Maximum number of attempts, 1 to 10."`
-	Priority       int           `name:"priority" default:"0" placeholder:"N" help:"Tasks with a higher priority start first, -1000 to 1000."`
-	Label          []string      `name:"label" short:"l" placeholder:"L" help:"Label that a worker must carry (repeatable)."`
-	Delay          time.Duration `name:"delay" placeholder:"DURATION" help:"Start after this delay."`
-	Ordered        bool          `name:"ordered" help:"Wait for the earlier ordered tasks of the context."`
-	Workspace      string        `name:"workspace" enum:",context" default:"" placeholder:"context" help:"context: run in the context's own folder, which follows it from worker to worker."`
-	IdempotencyKey string        `name:"idempotency-key" placeholder:"KEY" help:"Submit only once under this key."`
+	Hint           []string      `name:"hint" group:"Files and output:" placeholder:"PATH" help:"File or pattern in the worker's folder to put before the prompt (repeatable)."`
+	Artifact       []string      `name:"artifact" group:"Files and output:" placeholder:"GLOB" help:"Files in the worker's folder to upload when the run ends, for example out/** (repeatable)."`
+	Timeout        time.Duration `name:"timeout" group:"Limits:" default:"30m" help:"Time limit of one run, 1s to 24h."`
+	Budget         int64         `name:"budget" group:"Limits:" default:"0" placeholder:"N" help:"Most tokens one run may use; 0 means no limit."`
+	Format         string        `name:"format" group:"Files and output:" default:"text" enum:"text,json" help:"Output format: text or json."`
+	MaxAttempts    int           `name:"max-attempts" group:"Limits:" default:"3" placeholder:"N" help:"Maximum number of attempts, 1 to 10."`
+	Priority       int           `name:"priority" group:"When and where it runs:" default:"0" placeholder:"N" help:"Tasks with a higher priority start first, -1000 to 1000."`
+	Label          []string      `name:"label" group:"When and where it runs:" short:"l" placeholder:"L" help:"Label that a worker must carry (repeatable)."`
+	Delay          time.Duration `name:"delay" group:"When and where it runs:" placeholder:"DURATION" help:"Start after this delay."`
+	Ordered        bool          `name:"ordered" group:"When and where it runs:" help:"Wait for the earlier ordered tasks of the context."`
+	Workspace      string        `name:"workspace" group:"Files and output:" enum:",context" default:"" placeholder:"context" help:"context: run in the context's own folder, which follows it from worker to worker."`
+	IdempotencyKey string        `name:"idempotency-key" group:"When and where it runs:" placeholder:"KEY" help:"Submit only once under this key."`
 }
 
 func (f *taskFlags) spec(inv *invocation) (bloom.TaskSpec, error) {

@@ -137,16 +137,14 @@ func (t *table) print(inv *invocation) error {
 }
 
 // fit shortens ids to their last 8 characters, which commands accept. If the terminal has no room
-// for 24 characters of the last column, columns that are empty or name the same agent or worker in
-// every row are left out. Then the widest are cut.
+// for 24 characters of the last column, columns that say the least are left out. Then the widest
+// are cut, names in the first one to no less than 24 characters.
 func (t *table) fit(columns int) {
 	var widths []int
 	for i, h := range t.head {
 		widths = append(widths, len(h))
 		for _, row := range t.rows {
-			if id := &row[i].text; wholeID.MatchString(*id) {
-				*id = (*id)[len(*id)-8:]
-			}
+			row[i].text = wholeID.ReplaceAllString(row[i].text, "$1$2")
 			widths[i] = max(widths[i], text.StringWidth(row[i].text))
 		}
 	}
@@ -157,9 +155,8 @@ func (t *table) fit(columns int) {
 		}
 		return sum - columns
 	}
-	for i := len(t.head) - 2; columns > 0 && excess() > max(0, widths[len(widths)-1]-24) && i > 0 && len(t.rows) > 1; i-- {
-		first := t.rows[0][i].text
-		if (first == "-" || first == "0" || t.head[i] == "AGENT" || t.head[i] == "WORKER") && !slices.ContainsFunc(t.rows, func(row []cell) bool { return row[i].text != first }) {
+	for i := len(t.head) - 1; columns > 0 && i > 0 && excess() > max(0, widths[len(widths)-1]-24); i-- {
+		if t.spare(i) {
 			t.head, widths = slices.Delete(t.head, i, i+1), slices.Delete(widths, i, i+1)
 			for r := range t.rows {
 				t.rows[r] = slices.Delete(t.rows[r], i, i+1)
@@ -169,7 +166,7 @@ func (t *table) fit(columns int) {
 	for columns > 0 && excess() > 0 {
 		widest, width := 0, 8
 		for i, w := range widths {
-			if w > max(width, len(t.head[i])) {
+			if w > max(width, len(t.head[i])) && (i > 0 || w > 24) {
 				widest, width = i, w
 			}
 		}
@@ -185,8 +182,25 @@ func (t *table) fit(columns int) {
 	}
 }
 
-// wholeID matches an id that can be given by its end.
-var wholeID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+// spare reports whether a column says little: it is empty, has one name in all rows, or is what
+// bloom help settings has.
+func (t *table) spare(i int) bool {
+	first := ""
+	switch t.head[i] {
+	case "VARIABLE", "FLAG":
+		return true
+	case "AGENT", "WORKER", "FROM":
+		if len(t.rows) > 0 {
+			first = t.rows[0][i].text
+		}
+	}
+	return len(t.rows) > 1 && !slices.ContainsFunc(t.rows, func(row []cell) bool {
+		return row[i].text != first && (first != "" || row[i].text != "-" && row[i].text != "0")
+	})
+}
+
+// wholeID matches an id that can be given by its end, also that of a context that this program named.
+var wholeID = regexp.MustCompile(`^(?:cli-|(task ))?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{4}([0-9a-f]{8})$`)
 
 // plainStyle is columns and nothing else, for people and for pipes.
 var plainStyle = pretty.Style{

@@ -12,9 +12,9 @@ import (
 
 type workerCmd struct {
 	config.Data
+	Worker               config.Run          `embed:""`
 	Client               config.Client       `embed:"" group:"Server:"`
 	Membridge            config.Announcement `embed:"" group:"Membridge:"`
-	Worker               config.Run          `embed:""`
 	config.ObjectStorage `group:"Memory:"`
 	nodeMemory           `group:"Memory:"`
 }

@@ -110,28 +110,28 @@ type Run struct {
 	Name           string        `name:"name" var:"BLOOM_WORKER_NAME" key:"worker_name" default:"${hostname}" help:"Name of this worker; unique among the workers of a runtime."`
 	MaxConcurrency int           `name:"max-concurrency" aliases:"slots" var:"BLOOM_MAX_CONCURRENCY" key:"max_concurrency" default:"2" placeholder:"N" help:"Tasks run at once, 1 to 32."`
 	Label          []string      `name:"label" var:"BLOOM_LABELS" key:"labels" placeholder:"L" help:"Label that tasks may require (repeatable)."`
-	Claude         string        `name:"claude" var:"BLOOM_CLAUDE" key:"claude" placeholder:"PATH" help:"The claude program; default: the one on the PATH."`
-	Workdir        string        `name:"workdir" var:"BLOOM_WORKDIR" key:"workdir" placeholder:"DIR" help:"Working folder that all contexts share; default: each context has its own, in workdir in the data folder."`
-	AgentsDir      string        `name:"agents-dir" var:"BLOOM_AGENTS_DIR" key:"agents_dir" placeholder:"DIR" help:"Folder of agent files (SLUG.md); default: agents in the data folder."`
-	PermissionMode string        `name:"permission-mode" var:"BLOOM_PERMISSION_MODE" key:"permission_mode" default:"acceptEdits" enum:"acceptEdits,auto,bypassPermissions,default,dontAsk,plan" help:"What claude may do without asking: acceptEdits, auto, bypassPermissions, default, dontAsk, plan."`
-	AllowedTool    []string      `name:"allowed-tool" var:"BLOOM_ALLOWED_TOOLS" key:"allowed_tools" sep:"none" placeholder:"TOOL" help:"Tool claude may use without asking (repeatable). It may be one that this version does not know."`
-	DisallowedTool []string      `name:"disallowed-tool" var:"BLOOM_DISALLOWED_TOOLS" key:"disallowed_tools" sep:"none" placeholder:"TOOL" help:"Tool that claude may not use, in addition to those that reach beyond a task (repeatable)."`
-	SettingSource  []string      `name:"setting-source" var:"BLOOM_SETTING_SOURCES" key:"setting_sources" enum:"user,project,local" placeholder:"SOURCE" help:"Sources of claude's settings: user, project, local (repeatable; default: all). Use only user if the workdir is not trusted."`
-	MCPConfig      []string      `name:"mcp-config" var:"BLOOM_MCP_CONFIGS" key:"mcp_configs" sep:"none" placeholder:"FILE" help:"MCP configuration for claude: files, separated by commas, or the JSON itself (repeatable)."`
-	StrictMCP      bool          `name:"strict-mcp-config" var:"BLOOM_STRICT_MCP_CONFIG" key:"strict_mcp_config" help:"Ignore MCP servers that are not in --mcp-config."`
-	ContextDirs    *bool         `name:"workdir-per-context" var:"BLOOM_WORKDIR_PER_CONTEXT" key:"workdir_per_context" help:"Give each context its own folder in the workdir; default: yes, unless --workdir is set, in which all contexts then work."`
-	Silence        time.Duration `name:"silence" var:"BLOOM_SILENCE" key:"silence" default:"10m" help:"How long claude may print nothing before its run is stopped."`
-	Warm           string        `name:"warm" var:"BLOOM_WARM" key:"warm" default:"auto" placeholder:"N" help:"Claude processes kept alive between tasks, 0 to 64, 185 to 260 MB each: the next task of a context starts immediately. auto: one per 2 GiB of the machine's memory, at most 8. 0: none. Linux only."`
+	Claude         string        `name:"claude" group:"Claude:" var:"BLOOM_CLAUDE" key:"claude" placeholder:"PATH" help:"The claude program; default: the one on the PATH."`
+	Workdir        string        `name:"workdir" group:"Files:" var:"BLOOM_WORKDIR" key:"workdir" placeholder:"DIR" help:"Working folder that all contexts share; default: each context has its own, in workdir in the data folder."`
+	AgentsDir      string        `name:"agents-dir" group:"Claude:" var:"BLOOM_AGENTS_DIR" key:"agents_dir" placeholder:"DIR" help:"Folder of agent files (SLUG.md); default: agents in the data folder."`
+	PermissionMode string        `name:"permission-mode" group:"Claude:" var:"BLOOM_PERMISSION_MODE" key:"permission_mode" default:"acceptEdits" enum:"acceptEdits,auto,bypassPermissions,default,dontAsk,plan" help:"What claude may do without asking: acceptEdits, auto, bypassPermissions, default, dontAsk, plan."`
+	AllowedTool    []string      `name:"allowed-tool" group:"Claude:" var:"BLOOM_ALLOWED_TOOLS" key:"allowed_tools" sep:"none" placeholder:"TOOL" help:"Tool claude may use without asking (repeatable). It may be one that this version does not know."`
+	DisallowedTool []string      `name:"disallowed-tool" group:"Claude:" var:"BLOOM_DISALLOWED_TOOLS" key:"disallowed_tools" sep:"none" placeholder:"TOOL" help:"Tool that claude may not use, in addition to those that reach beyond a task (repeatable)."`
+	SettingSource  []string      `name:"setting-source" group:"Claude:" var:"BLOOM_SETTING_SOURCES" key:"setting_sources" enum:"user,project,local" placeholder:"SOURCE" help:"Sources of claude's settings: user, project, local (repeatable; default: all). Use only user if the workdir is not trusted."`
+	MCPConfig      []string      `name:"mcp-config" group:"Claude:" var:"BLOOM_MCP_CONFIGS" key:"mcp_configs" sep:"none" placeholder:"FILE" help:"MCP configuration for claude: files, separated by commas, or the JSON itself (repeatable)."`
+	StrictMCP      bool          `name:"strict-mcp-config" group:"Claude:" var:"BLOOM_STRICT_MCP_CONFIG" key:"strict_mcp_config" help:"Ignore MCP servers that are not in --mcp-config."`
+	ContextDirs    *bool         `name:"workdir-per-context" group:"Files:" var:"BLOOM_WORKDIR_PER_CONTEXT" key:"workdir_per_context" help:"Give each context its own folder in the workdir; default: yes, unless --workdir is set, in which all contexts then work."`
+	Silence        time.Duration `name:"silence" group:"Claude:" var:"BLOOM_SILENCE" key:"silence" default:"10m" help:"How long claude may print nothing before its run is stopped."`
+	Warm           string        `name:"warm" group:"Claude:" var:"BLOOM_WARM" key:"warm" default:"auto" placeholder:"N" help:"Claude processes kept alive between tasks, 0 to 64, 185 to 260 MB each: the next task of a context starts immediately. auto: one per 2 GiB of the machine's memory, at most 8. 0: none. Linux only."`
 	KeepAlive      int           `kong:"-"` // parsed from Warm; negative: auto
-	UploadMaxMiB   int           `name:"upload-max-mib" var:"BLOOM_UPLOAD_MAX_MIB" key:"upload_max_mib" default:"100" placeholder:"N" help:"Largest file that is uploaded as an artifact of a task, in MiB; 0 disables uploads."`
-	UploadMaxFiles int           `name:"upload-max-files" var:"BLOOM_UPLOAD_MAX_FILES" key:"upload_max_files" default:"100" placeholder:"N" help:"Most files that are uploaded for one run, at most 1000; 0 disables uploads."`
-	Model          string        `name:"model" var:"BLOOM_MODEL" key:"model" placeholder:"NAME" help:"Model for claude; default: claude's own default."`
-	PassEnv        []string      `name:"pass-env" var:"BLOOM_PASS_ENV" key:"pass_env" placeholder:"NAME" help:"Variable of the worker's environment to pass to claude (repeatable)."`
-	LeaseTTL       time.Duration `name:"lease-ttl" var:"BLOOM_LEASE_TTL" key:"lease_ttl" default:"5m" help:"How long a lease lasts without a heartbeat, 1s to 2h."`
-	DrainGrace     time.Duration `name:"drain-grace" var:"BLOOM_DRAIN_GRACE" key:"drain_grace" default:"30s" help:"How long running tasks may take to finish when the worker stops; then they are released."`
+	UploadMaxMiB   int           `name:"upload-max-mib" group:"Files:" var:"BLOOM_UPLOAD_MAX_MIB" key:"upload_max_mib" default:"100" placeholder:"N" help:"Largest file that is uploaded as an artifact of a task, in MiB; 0 disables uploads."`
+	UploadMaxFiles int           `name:"upload-max-files" group:"Files:" var:"BLOOM_UPLOAD_MAX_FILES" key:"upload_max_files" default:"100" placeholder:"N" help:"Most files that are uploaded for one run, at most 1000; 0 disables uploads."`
+	Model          string        `name:"model" group:"Claude:" var:"BLOOM_MODEL" key:"model" placeholder:"NAME" help:"Model for claude; default: claude's own default."`
+	PassEnv        []string      `name:"pass-env" group:"Claude:" var:"BLOOM_PASS_ENV" key:"pass_env" placeholder:"NAME" help:"Variable of the worker's environment to pass to claude (repeatable)."`
+	LeaseTTL       time.Duration `name:"lease-ttl" group:"Tuning:" var:"BLOOM_LEASE_TTL" key:"lease_ttl" default:"5m" help:"How long a lease lasts without a heartbeat, 1s to 2h."`
+	DrainGrace     time.Duration `name:"drain-grace" group:"Tuning:" var:"BLOOM_DRAIN_GRACE" key:"drain_grace" default:"30s" help:"How long running tasks may take to finish when the worker stops; then they are released."`
 	// AnnounceEvery is here and not in Announcement because it also applies to the worker in the
 	// server's process.
-	AnnounceEvery time.Duration `name:"membridge-interval" var:"BLOOM_MEMBRIDGE_INTERVAL" key:"membridge_interval" default:"10s" help:"How often the worker sends membridge a heartbeat, 1s to 1h."`
+	AnnounceEvery time.Duration `name:"membridge-interval" group:"Tuning:" var:"BLOOM_MEMBRIDGE_INTERVAL" key:"membridge_interval" default:"10s" help:"How often the worker sends membridge a heartbeat, 1s to 1h."`
 }
 
 // Client configures which runtime to use, and the credentials.
