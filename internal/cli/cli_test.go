@@ -91,24 +91,6 @@ func TestWrongKeyIsExplained(t *testing.T) {
 	}
 }
 
-func TestHelpTexts(t *testing.T) {
-	t.Parallel()
-	for name, args := range map[string][]string{
-		"help.txt":          {"--help"},
-		"help_task_run.txt": {"task", "run", "--help"},
-		"help_up.txt":       {"up", "--help"},
-		"help_worker.txt":   {"worker", "--help"},
-	} {
-		p := newPerson(t, nil)
-		p.env["HOME"] = "/home/someone"
-		got := p.run(args...)
-		if got.code != cli.ExitOK {
-			t.Errorf("%v: exit code %d", args, got.code)
-		}
-		golden(t, name, got.out)
-	}
-}
-
 func TestConfigShow(t *testing.T) {
 	t.Parallel()
 	p := newPerson(t, nil)
