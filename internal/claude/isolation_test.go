@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -225,36 +223,23 @@ func TestARunawayProcessDoesNotOutliveItsTask(t *testing.T) {
 	}
 }
 
-// records collects log messages.
-type records struct {
-	mu       sync.Mutex
-	messages []string
-}
-
-func (r *records) Write(line []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.messages = append(r.messages, string(line))
-	return len(line), nil
-}
-
-func (r *records) has(text string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.messages, func(m string) bool { return strings.Contains(m, text) })
-}
-
-func TestAProcessThatWorksWithoutATaskIsKilled(t *testing.T) {
+func TestAProcessWithoutATaskIsFrozen(t *testing.T) {
 	t.Parallel()
-	h := newFickleHarness(t, "trap '' TERM; until [ -e now ]; do :; done; say late; while :; do sleep 1; done")
-	log := &records{}
-	h.config.Log = slog.New(slog.NewTextHandler(log, nil))
+	h := newFickleHarness(t, "until [ -e now ]; do :; done; read -r prompt; turn second")
 	wantSuccess(t, first(h.run(task("one"))), "first")
-	h.file("now", "the first turn is over")
-	eventually(t, "the process is gone", func() bool { return len(processesIn(t, h.config.Workdir)) == 0 })
-	if !log.has("while it had no task") {
-		t.Errorf("log = %v", log.messages)
+	eventually(t, "the process is frozen", func() bool {
+		return slices.ContainsFunc(processesIn(t, h.config.Workdir), func(link string) bool {
+			stat, _ := os.ReadFile(filepath.Join(filepath.Dir(link), "stat"))
+			return strings.Contains(string(stat), ") T ")
+		})
+	})
+	h.file("now", "it may go on")
+	run, j := h.run(task("two"))
+	wantSuccess(t, run, "second")
+	if kinds(j) != "living" {
+		t.Errorf("the process is %q", kinds(j))
 	}
+	wantSuccess(t, first(h.run(task("three"))), "fresh") // it ended
 }
 
 // fakeSession is the session of a claude that is a script.

@@ -127,6 +127,7 @@ func (p *pool) put(l *warmProcess) {
 		l.end()
 		return
 	}
+	l.process.Freeze() // a hook of its folder would otherwise work while there is no task
 	p.idle = append(p.idle, l)
 	p.eviction.used(l.contextID, max(1, p.max-p.spares()))
 	l.idle = time.AfterFunc(p.limits.idle, func() { p.drop(l) })

@@ -137,7 +137,7 @@ func TestTheSpareProcessIsReplacedWhenSettingsHaveChanged(t *testing.T) {
 
 func TestACancelledTurnIsInterruptedFirstAndKilledAfterTheGrace(t *testing.T) {
 	t.Parallel()
-	h := newFickleHarness(t, `read -r prompt; init s; did; trap '' TERM; read -r line; echo "$line" >interrupted; while :; do sleep 1; done`)
+	h := newFickleHarness(t, `read -r prompt; init 11111111-1111-4111-8111-111111111111; did; trap '' TERM; read -r line; echo "$line" >interrupted; while :; do sleep 1; done`)
 	h.config.Grace = 5 * time.Second
 	wantSuccess(t, first(h.run(task("one"))), "first")
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -155,6 +155,7 @@ func (l *warmProcess) turn(ctx context.Context, c Config, w *watcher, prompt str
 	}
 	l.watch, l.begun = w, false
 	l.mu.Unlock()
+	l.process.Thaw()
 	l.turns++
 	written := make(chan struct{})
 	go func() {

@@ -194,6 +194,21 @@ func (p *Process) Stop() { p.order(orderStop) }
 // Kill ends everything without a grace period. It returns immediately.
 func (p *Process) Kill() { p.order(orderKill) }
 
+// Freeze stops the command and everything it started, until Thaw, Stop or Kill. It returns
+// immediately.
+func (p *Process) Freeze() { p.tell(orderFreeze) }
+
+// Thaw lets a frozen command run on. It returns immediately.
+func (p *Process) Thaw() { p.tell(orderThaw) }
+
+func (p *Process) tell(order byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lifeline != nil {
+		_, _ = p.lifeline.Write([]byte{order}) // fails only if the supervisor has ended
+	}
+}
+
 func (p *Process) order(order byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

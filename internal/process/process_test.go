@@ -70,11 +70,16 @@ func TestAMissingProgramIsReported(t *testing.T) {
 
 func TestStopLetsAPoliteCommandFinish(t *testing.T) {
 	t.Parallel()
-	p, out := startPiped(t, command(t, "polite"))
-	readPIDs(t, out, 1)
-	p.Stop()
-	if exit := wait(t, p); exit.Code != 3 || !exit.Stopped {
-		t.Errorf("exit = %+v, want its own code 3 after TERM", exit)
+	for _, frozen := range []bool{false, true} {
+		p, out := startPiped(t, command(t, "polite"))
+		readPIDs(t, out, 1)
+		if frozen {
+			p.Freeze()
+		}
+		p.Stop()
+		if exit := wait(t, p); exit.Code != 3 || !exit.Stopped {
+			t.Errorf("frozen %v: exit = %+v, want its own code 3 after TERM", frozen, exit)
+		}
 	}
 }
 

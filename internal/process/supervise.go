@@ -19,6 +19,8 @@ const (
 	orderStop    = 'T'
 	orderKill    = 'K'
 	orderOrphans = 'O' // asks whether there are orphans
+	orderFreeze  = 'F'
+	orderThaw    = 'C'
 
 	// The file descriptors that the caller passes to the supervisor.
 	ordersFD  = 3
@@ -151,13 +153,20 @@ func (s *supervisor) supervise() {
 			left := s.end(strayGrace, orders, nil)
 			s.finish(status, left)
 		case order := <-orders:
-			if order == orderOrphans {
+			grace := s.grace
+			switch order {
+			case orderOrphans:
 				found := hasOrphans()
 				s.report(report{Orphans: &found})
 				continue
-			}
-			grace := s.grace
-			if order == orderKill {
+			case orderFreeze:
+				s.signalAll(syscall.SIGSTOP)
+				s.signalAll(syscall.SIGSTOP) // also what one outside the group had just started
+				continue
+			case orderThaw:
+				s.signalAll(syscall.SIGCONT)
+				continue
+			case orderKill:
 				grace = 0
 			}
 			var status syscall.WaitStatus
@@ -192,6 +201,7 @@ func (s *supervisor) end(grace time.Duration, orders <-chan byte, status *syscal
 	}
 	if grace > 0 {
 		found = s.signalAll(syscall.SIGTERM)
+		s.signalAll(syscall.SIGCONT) // a stopped process does not get TERM
 		deadline := time.After(grace)
 	wait:
 		for !s.isEmpty(sweepEvery) {
