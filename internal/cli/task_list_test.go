@@ -92,7 +92,7 @@ func TestTablesFitTheTerminal(t *testing.T) {
 	}
 	for columns, want := range map[int][]string{80: {"TOOK", "$1.23", "…"}, 130: {"WORKER", "$1.23", "…"}, 0: {"WORKER", "long long long long"}} {
 		p.terminal, p.columns = true, columns
-		for _, c := range [][]string{{"task", "list"}, {"leases"}, {"contexts"}, {"audit"}, {"stats", "--since=1h"}} {
+		for _, c := range [][]string{{"task", "list"}, {"leases"}, {"leases", "-n1"}, {"contexts"}, {"audit"}, {"stats", "--since=1h"}} {
 			out := p.must(append(c, "--no-color")...)
 			for line := range strings.Lines(out) {
 				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > columns && columns > 0 {

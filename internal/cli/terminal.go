@@ -155,7 +155,7 @@ func (t *table) fit(columns int) {
 		}
 		return sum - columns
 	}
-	for i := len(t.head) - 1; columns > 0 && i > 0 && excess() > max(0, widths[len(widths)-1]-24); i-- {
+	for i := len(t.head) - 1; columns > 0 && len(t.rows) > 0 && i > 0 && excess() > max(0, widths[len(widths)-1]-24); i-- {
 		if t.spare(i) {
 			t.head, widths = slices.Delete(t.head, i, i+1), slices.Delete(widths, i, i+1)
 			for r := range t.rows {
@@ -190,11 +190,9 @@ func (t *table) spare(i int) bool {
 	case "VARIABLE", "FLAG":
 		return true
 	case "AGENT", "WORKER", "FROM":
-		if len(t.rows) > 0 {
-			first = t.rows[0][i].text
-		}
+		first = t.rows[0][i].text
 	}
-	return len(t.rows) > 1 && !slices.ContainsFunc(t.rows, func(row []cell) bool {
+	return !slices.ContainsFunc(t.rows, func(row []cell) bool {
 		return row[i].text != first && (first != "" || row[i].text != "-" && row[i].text != "0")
 	})
 }
