@@ -24,6 +24,7 @@ test('the policy for content allows nothing inline, no eval and no other host', 
   expect(policy.match(/https?:|\*/)).toBeNull()
   // The reference alone writes styles into its page; it has one of its own, also when it is reached by a link.
   const reference = page.waitForResponse((r) => r.url() === `${runtime.url}/docs`)
+  await page.getByRole('navigation').getByText('Advanced').click()
   await page.getByRole('link', { name: 'API reference' }).click()
   const its = (await reference).headers()['content-security-policy'] ?? ''
   expect(its.replace(" 'unsafe-inline'", '')).toBe(policy)

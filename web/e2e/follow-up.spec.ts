@@ -1,4 +1,4 @@
-import { expect, test } from './fixtures'
+import { accessible, expect, test } from './fixtures'
 import { Runtime } from './runtime'
 
 /** A server without workers: what they would report, the tests do. */
@@ -136,6 +136,25 @@ test('a server without membridge does not show it', async ({ page }) => {
     '',
     ['--no-membridge'],
   )
+})
+
+test('what is used daily comes first, and membridge where one answers', async ({ page, runtime }) => {
+  const nav = page.getByRole('navigation', { name: 'Main' })
+  await page.goto(runtime.url)
+  await expect(nav.getByRole('link', { name: 'Membridge' })).toBeVisible()
+  await expect(nav.getByRole('link', { name: /^Leases/ })).toBeHidden()
+  await alone(async (own) => {
+    await page.goto(own.url)
+    await expect(page.getByText('SQLite').first()).toBeVisible()
+    const names = async () => (await nav.getByRole('link').allInnerTexts()).map((text) => text.split('\n')[0])
+    expect(await names()).toEqual(['Overview', 'Tasks', 'Contexts', 'Artifacts', 'Workers', 'Settings'])
+    await nav.getByText('Advanced').click()
+    expect((await names()).slice(-3)).toEqual(['Leases', 'Audit', 'API reference'])
+    await accessible(page)
+    await page.goto(`${own.url}/audit`) // open where one is in it
+    await expect(nav.getByRole('link', { name: 'Audit' })).toHaveAttribute('aria-current', 'page')
+    await expect(nav.getByRole('link', { name: 'Leases' })).toBeVisible()
+  })
 })
 
 test('slots are those of the workers that are there', async ({ page }) => {

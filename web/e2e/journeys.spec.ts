@@ -160,16 +160,20 @@ test('tasks are narrowed by label and time, sorted by what they cost, and shown 
 
 test('the language and the theme change at once and are remembered', async ({ page, runtime }) => {
   await page.goto(`${runtime.url}/`)
-  await page.getByRole('button', { name: 'Language' }).click()
+  await page.getByRole('button', { name: 'Account' }).click()
+  await expect(page.getByRole('menu')).toContainText('No sign-in')
   await page.getByRole('menuitemradio', { name: 'Українська' }).click()
   await expect(page.getByRole('heading', { level: 1, name: 'Огляд' })).toBeVisible()
   await expect(page.locator('html')).toHaveAttribute('lang', 'uk')
-  await page.getByRole('button', { name: 'Тема' }).click()
+  await page.getByRole('button', { name: 'Обліковий запис' }).click()
   await page.getByRole('menuitemradio', { name: 'Темна' }).click()
   await expect(page.locator('html')).toHaveAttribute('data-theme', 'dark')
   await page.reload()
   await expect(page.getByRole('heading', { level: 1, name: 'Огляд' })).toBeVisible()
   await expect(page.locator('html')).toHaveAttribute('data-theme', 'dark')
+  await page.getByRole('button', { name: 'Обліковий запис' }).click()
+  await page.getByRole('menuitem', { name: 'Клавіатурні скорочення' }).click()
+  await expect(page.getByRole('dialog', { name: 'Клавіатурні скорочення' })).toBeVisible()
 })
 
 test('the language is the browser’s at first, with its dates and numbers', async ({ browser, runtime }) => {

@@ -86,6 +86,7 @@ test('without a server each page says so, and comes back by itself', async ({ pa
       .toBe(true)
     await own.stopServer()
     await expect(page.getByText('Reconnecting…').first()).toBeVisible()
+    await page.getByRole('navigation').getByText('Advanced').click()
     await page.getByRole('link', { name: 'Leases' }).click()
     await expect(page.locator('main').getByRole('alert')).toContainText('The server cannot be reached')
     await own.startServer()

@@ -36,6 +36,12 @@ export const health = queryOptions({
 /** Whether the server has a control plane. True until it is known: what goes then moves less than what comes. */
 export const useMembridge = () => useQuery(health).data?.membridge.disabled !== true
 
+/** Whether its control plane answers, or has since the server started: until then nothing is there to look at. */
+export const useMembridgeAnswers = () => {
+  const state = useQuery(health).data?.membridge
+  return state?.connected === true || (state?.lastSuccess ?? null) !== null
+}
+
 export const stats = queryOptions({
   queryKey: keys.stats,
   queryFn: () => data(api.GET('/api/runtime/stats')),

@@ -1,46 +1,38 @@
 import { useQuery } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
+import { Link, useRouterState } from '@tanstack/react-router'
 import {
   Activity,
   BookOpen,
   Boxes,
   Brain,
+  ChevronRight,
   KeyRound,
   ListChecks,
-  type LucideIcon,
   MessagesSquare,
   ScrollText,
   Server,
   Settings,
 } from 'lucide-react'
 import { useTranslation } from 'react-i18next'
-import { stats, useMembridge } from '@/api/queries'
+import { stats, useMembridgeAnswers } from '@/api/queries'
 import { useFormat } from '@/lib/format'
 
-const groups = [
-  {
-    name: 'work',
-    items: [
-      { to: '/', name: 'overview', icon: Activity },
-      { to: '/tasks', name: 'tasks', icon: ListChecks },
-      { to: '/contexts', name: 'contexts', icon: MessagesSquare },
-    ],
-  },
-  {
-    name: 'fleet',
-    items: [
-      { to: '/workers', name: 'workers', icon: Server },
-      { to: '/membridge', name: 'membridge', icon: Brain },
-    ],
-  },
-  {
-    name: 'records',
-    items: [
-      { to: '/artifacts', name: 'artifacts', icon: Boxes },
-      { to: '/audit', name: 'audit', icon: ScrollText },
-      { to: '/leases', name: 'leases', icon: KeyRound },
-    ],
-  },
+/** What people use daily first; membridge where there is one. */
+const daily = [
+  { to: '/', name: 'overview', icon: Activity },
+  { to: '/tasks', name: 'tasks', icon: ListChecks },
+  { to: '/contexts', name: 'contexts', icon: MessagesSquare },
+  { to: '/artifacts', name: 'artifacts', icon: Boxes },
+  { to: '/workers', name: 'workers', icon: Server },
+  { to: '/membridge', name: 'membridge', icon: Brain },
+  { to: '/settings', name: 'settings', icon: Settings },
+] as const
+
+/** What shows how the runtime works, and what it did. */
+const advanced = [
+  { to: '/leases', name: 'leases', icon: KeyRound },
+  { to: '/audit', name: 'audit', icon: ScrollText },
+  { to: '/docs', name: 'docs', icon: BookOpen },
 ] as const
 
 const row = 'flex h-8.5 items-center gap-2.5 rounded-lg px-2.5 text-[13px] font-medium transition-colors'
@@ -50,67 +42,39 @@ const active = 'bg-accent-soft text-accent-strong'
 export function Nav({ onGo }: { onGo?: () => void }) {
   const { t } = useTranslation()
   const counts = useCounts()
-  const membridge = useMembridge()
+  const membridge = useMembridgeAnswers()
+  const path = useRouterState({ select: (s) => s.location.pathname })
+  const link = ({ to, name, icon: Icon }: (typeof daily)[number] | (typeof advanced)[number]) => (
+    <li key={to}>
+      <Link
+        to={to}
+        onClick={onGo}
+        activeOptions={{ exact: to === '/' }}
+        className={row}
+        activeProps={{ className: active }}
+        inactiveProps={{ className: inactive }}
+      >
+        <Icon className="size-4 shrink-0 opacity-80" aria-hidden />
+        {t(`app.nav.${name}`)}
+        {counts[name] && <span className="tabular ml-auto text-xs font-normal text-ink-3">{counts[name]}</span>}
+      </Link>
+    </li>
+  )
   return (
-    <nav aria-label={t('app.nav.label')} className="flex flex-1 flex-col gap-4">
-      {groups.map((group) => (
-        <div key={group.name}>
-          <p className="px-2.5 pb-1 text-2xs font-medium text-ink-3">{t(`app.nav.${group.name}`)}</p>
-          <ul className="flex flex-col gap-0.5">
-            {group.items
-              .filter(({ name }) => membridge || name !== 'membridge')
-              .map(({ to, name, icon }) => (
-                <li key={to}>
-                  <Link
-                    to={to}
-                    onClick={onGo}
-                    activeOptions={{ exact: to === '/' }}
-                    className={row}
-                    activeProps={{ className: active }}
-                    inactiveProps={{ className: inactive }}
-                  >
-                    <NavIcon icon={icon} />
-                    {t(`app.nav.${name}`)}
-                    {counts[name] && (
-                      <span className="tabular ml-auto text-xs font-normal text-ink-3">{counts[name]}</span>
-                    )}
-                  </Link>
-                </li>
-              ))}
-          </ul>
-        </div>
-      ))}
-      <ul className="mt-auto flex flex-col gap-0.5 pt-2">
-        <li>
-          <Link
-            to="/docs"
-            onClick={onGo}
-            className={row}
-            activeProps={{ className: active }}
-            inactiveProps={{ className: inactive }}
-          >
-            <NavIcon icon={BookOpen} />
-            {t('app.nav.docs')}
-          </Link>
-        </li>
-        <li>
-          <Link
-            to="/settings"
-            onClick={onGo}
-            className={row}
-            activeProps={{ className: active }}
-            inactiveProps={{ className: inactive }}
-          >
-            <NavIcon icon={Settings} />
-            {t('app.nav.settings')}
-          </Link>
-        </li>
+    <nav aria-label={t('app.nav.label')} className="flex flex-1 flex-col gap-0.5">
+      <ul className="flex flex-col gap-0.5">
+        {daily.filter(({ name }) => name !== 'membridge' || membridge || path === '/membridge').map(link)}
       </ul>
+      <details className="group" open={advanced.some(({ to }) => to === path)}>
+        <summary className={`${row} ${inactive} cursor-pointer list-none`}>
+          <ChevronRight className="size-4 shrink-0 opacity-80 transition-transform group-open:rotate-90" aria-hidden />
+          {t('app.nav.advanced')}
+        </summary>
+        <ul className="flex flex-col gap-0.5 pt-0.5 pl-4">{advanced.map(link)}</ul>
+      </details>
     </nav>
   )
 }
-
-const NavIcon = ({ icon: Icon }: { icon: LucideIcon }) => <Icon className="size-4 shrink-0 opacity-80" aria-hidden />
 
 /** What is going on, beside the names: unfinished tasks, online workers, active leases. */
 function useCounts(): Partial<Record<string, string>> {

@@ -1,12 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router'
-import { Languages, type LucideIcon, Menu as MenuIcon, Monitor, Moon, Plus, Search, Sun, X } from 'lucide-react'
+import { CircleUser, Menu as MenuIcon, Plus, Search, X } from 'lucide-react'
 import { lazy, Suspense, useEffect, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { signedOut } from '@/api/client'
 import { health } from '@/api/queries'
 import { useReadsOnly } from '@/api/session'
-import { useTheme } from '@/lib/preferences'
 import { Button, buttonClass, IconButton } from '@/ui/button'
 import { Kbd } from '@/ui/facts'
 import { Toasts } from '@/ui/toast'
@@ -79,7 +78,6 @@ function TopBar() {
           <Kbd>{'K'}</Kbd>
         </span>
       </button>
-      <TopMenus />
       {!readsOnly && (
         <Link
           to="/tasks/new"
@@ -90,6 +88,7 @@ function TopBar() {
           <span className="max-sm:hidden">{t('app.newTask')}</span>
         </Link>
       )}
+      <PersonMenu />
     </header>
   )
 }
@@ -124,38 +123,32 @@ function MobileNav() {
   )
 }
 
-const menus = () => import('./top-menus')
-const LanguageMenu = lazy(async () => ({ default: (await menus()).LanguageMenu }))
-const ThemeMenu = lazy(async () => ({ default: (await menus()).ThemeMenu }))
+const menu = () => import('./person-menu')
+const Menu = lazy(menu)
 
-/** The menus of language and theme; what they are made of is fetched when they are wanted. */
-function TopMenus() {
+/** The person's menu; what it is made of is fetched when it is wanted. */
+function PersonMenu() {
   const { t } = useTranslation()
-  const theme = useTheme()
-  const Icon = theme === 'dark' ? Moon : theme === 'light' ? Sun : Monitor
-  return (
-    <>
-      <OnDemand label={t('app.language')} icon={Languages} menu={LanguageMenu} />
-      <OnDemand label={t('app.theme.label')} icon={Icon} menu={ThemeMenu} />
-    </>
-  )
-}
-
-function OnDemand({ label, icon: Icon, menu: Menu }: { label: string; icon: LucideIcon; menu: typeof LanguageMenu }) {
   const [wanted, setWanted] = useState(false)
   const trigger = (
     <button
       type="button"
-      aria-label={label}
+      aria-label={t('app.person.label')}
       aria-haspopup="menu"
-      title={label}
-      className={buttonClass('ghost', 'icon')}
-      {...(wanted ? {} : { onClick: () => setWanted(true), onPointerEnter: menus, onFocus: menus })}
+      title={t('app.person.label')}
+      className={`${buttonClass('ghost', 'icon')} ml-1`}
+      {...(wanted ? {} : { onClick: () => setWanted(true), onPointerEnter: menu, onFocus: menu })}
     >
-      <Icon className="size-4" aria-hidden />
+      <CircleUser className="size-5" aria-hidden />
     </button>
   )
-  return wanted ? <Suspense fallback={trigger}>{<Menu trigger={trigger} />}</Suspense> : trigger
+  return wanted ? (
+    <Suspense fallback={trigger}>
+      <Menu trigger={trigger} />
+    </Suspense>
+  ) : (
+    trigger
+  )
 }
 
 /** Without keys whoever is on the machine is admin: that must be seen. */

@@ -6,6 +6,7 @@ const Help = lazy(() => import('./help'))
 
 const opens = new EventTarget()
 export const openPalette = () => opens.dispatchEvent(new Event('palette'))
+export const openHelp = () => opens.dispatchEvent(new Event('help'))
 
 const typing = (target: EventTarget | null) =>
   target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
@@ -19,6 +20,7 @@ export function Shortcuts() {
   useEffect(() => {
     let leader = 0
     const show = () => setPalette(true)
+    const showHelp = () => setHelp(true)
     const press = (event: KeyboardEvent) => {
       if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k') {
         event.preventDefault()
@@ -54,9 +56,11 @@ export function Shortcuts() {
     }
     addEventListener('keydown', press)
     opens.addEventListener('palette', show)
+    opens.addEventListener('help', showHelp)
     return () => {
       removeEventListener('keydown', press)
       opens.removeEventListener('palette', show)
+      opens.removeEventListener('help', showHelp)
     }
   }, [navigate])
 
