@@ -18,7 +18,7 @@ type job struct {
 	sender *eventSender
 	since  time.Time
 
-	refusedAgain bool // the task's credentials were refused before; set when the run has ended
+	refusals     int  // how often the task's credentials were refused; set when the run has ended
 	refusedAlone bool // those of others were not; set when the run has ended
 }
 

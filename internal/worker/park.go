@@ -19,7 +19,8 @@ const (
 	maxRefusal   = 30 * time.Minute
 )
 
-// refusedDelay is how long after the pause a refused task waits.
+// refusedDelay is how long after the pause a task waits that was refused again. From its third refusal
+// on it waits for further pauses, one more each time, so that several such tasks keep no other waiting.
 const refusedDelay = 2 * time.Second
 
 // maxPauseReason limits the reason of a pause, in bytes: lists of workers contain it.
@@ -38,8 +39,9 @@ const (
 
 // suspicion is what a worker remembers of a refused task.
 type suspicion struct {
-	last  time.Time
-	alone int // how often it alone was refused
+	last     time.Time
+	refusals int
+	alone    int // how often it alone was refused
 }
 
 // noteCredentials parks the worker if a run's credentials were refused, unless only this task is
@@ -95,7 +97,8 @@ func (w *Worker) suspect(j *job, now time.Time) (alone int) {
 		before.alone++
 		alone = before.alone
 	}
-	before.last, j.refusedAgain = now, again
+	before.refusals++
+	before.last, j.refusals = now, before.refusals
 	w.suspects[j.keeper.task.ID] = before
 	return alone
 }
@@ -146,10 +149,11 @@ func (w *Worker) park(j *job, until time.Time, run attempt.Run) {
 func (w *Worker) afterPause(j *job) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !j.refusedAgain || w.pausing == nil {
+	if j.refusals < 2 || w.pausing == nil {
 		return 0
 	}
-	return w.pausing.Until + refusedDelay.Milliseconds()
+	next := min(firstRefusal<<min(w.refusals, 16), maxRefusal)
+	return w.pausing.Until + (time.Duration(j.refusals-2)*next + refusedDelay).Milliseconds()
 }
 
 // parked returns until when the worker claims nothing. It requires w.mu.
