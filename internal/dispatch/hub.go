@@ -57,9 +57,9 @@ type orders struct {
 }
 
 const (
-	// maxPolls limits the waiting polls of a worker: a worker needs one, and a stolen key must not
+	// MaxPolls limits the waiting polls of a worker: a worker needs one, and a stolen key must not
 	// open connections without limit.
-	maxPolls = 8
+	MaxPolls = 8
 	// maxOffers limits the offers, most of which are of delayed tasks. Beyond it, regular claims
 	// find a task a few seconds late.
 	maxOffers = 100_000
@@ -115,7 +115,7 @@ func (h *hub) claimed(p *poll, offers []*offer, res bloom.ClaimResult, err error
 		return false
 	}
 	if !p.known {
-		if same := h.waiting(p.workerID); len(same) >= maxPolls {
+		if same := h.waiting(p.workerID); len(same) >= MaxPolls {
 			same[0].end()
 		}
 	}

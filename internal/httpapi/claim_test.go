@@ -7,10 +7,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
 )
 
 // The fixture's services poll the store only once an hour: a response in these tests is caused by a
@@ -223,4 +225,38 @@ func TestAnInterruptedPollIsNoWarning(t *testing.T) {
 	if log := r.log.String(); strings.Contains(log, "level=ERROR") || strings.Contains(log, "level=WARN") {
 		t.Errorf("a caller who left is logged as trouble: %s", log)
 	}
+}
+
+// stalledWriter is the response to a reader that reads nothing.
+type stalledWriter struct {
+	*httptest.ResponseRecorder
+	began chan<- struct{}
+	end   <-chan struct{}
+}
+
+func (w stalledWriter) Write(b []byte) (int, error) {
+	w.began <- struct{}{}
+	<-w.end
+	return len(b), nil
+}
+
+func TestTheUnreadAnswersToAWorkersClaimsAreBounded(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.worker("w1", 1)
+	r.lease(r.task("").ID)
+	began, end := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	for i := range dispatch.MaxPolls {
+		req := r.request("POST", "/api/runtime/workers/w1/claim", fmt.Sprintf(`{"instance_id":"i","wait_sec":%d}`, i%2*60))
+		req.RemoteAddr = "127.0.0.1:1"
+		all.Go(func() { r.api.ServeHTTP(stalledWriter{httptest.NewRecorder(), began, end}, req) })
+		<-began
+	}
+	for _, wait := range []string{"0", "60"} {
+		r.fails(429, "rate_limited", "POST", "/workers/w1/claim", `{"instance_id":"i","wait_sec":`+wait+`}`)
+	}
+	close(end)
+	all.Wait()
+	r.call(200, nil, "POST", "/workers/w1/claim", `{"instance_id":"i"}`)
 }

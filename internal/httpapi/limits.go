@@ -8,6 +8,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/auth"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/guard"
 	"github.com/bloom-runtime/bloom/internal/timing"
 )
@@ -46,6 +47,7 @@ type limits struct {
 	address, signIn, sessions, test, key, worker, registrations, files *guard.Limit
 
 	streams streams
+	claims  streams // by worker, but for those that wait
 }
 
 func newLimits(c Config) *limits {
@@ -61,6 +63,7 @@ func newLimits(c Config) *limits {
 		registrations: all.Over(RegistrationsWindow, "in 33 minutes", "registrations", "registrations with this key", c.Limits.Registrations),
 		files:         all.New("files", "files requested without a valid key from this address", c.Limits.Files),
 		streams:       streams{most: c.Limits.Streams},
+		claims:        streams{most: dispatch.MaxPolls},
 	}
 }
 

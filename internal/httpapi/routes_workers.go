@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"reflect"
@@ -16,6 +17,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/input"
 	"github.com/bloom-runtime/bloom/internal/storable"
 	"github.com/bloom-runtime/bloom/internal/store/contract"
@@ -245,8 +247,16 @@ func (s *Server) claim(ctx context.Context, c *call, in *pathID) (*huma.StreamRe
 		s.allowUntil(c.w, wait+30*time.Second)
 	}
 	r := contract.ClaimRequest{WorkerID: in.ID, InstanceID: b.InstanceID, MustName: isWorker(c), Max: b.Max, TTLSec: b.TTLSeconds, Held: b.Held, Usage: b.Usage}
+	if wait == 0 {
+		if err := s.countClaim(c, r.WorkerID); err != nil {
+			return nil, err
+		}
+	}
 	return lasting(c, func() {
 		res, err := s.svc.Claim(ctx, r, wait)
+		if err == nil && wait > 0 && len(res.Leases) > 0 {
+			err = s.countClaim(c, r.WorkerID)
+		}
 		if err != nil {
 			s.failure(ctx, c.id, err).write(c.w)
 			return
@@ -258,6 +268,18 @@ func (s *Server) claim(ctx context.Context, c *call, in *pathID) (*huma.StreamRe
 		}
 		writeJSON(c.w, http.StatusOK, res)
 	})
+}
+
+// countClaim counts a claim that does not wait, or has tasks to send, for its worker until the call
+// ends. The service ends waiting ones if they are too many.
+func (s *Server) countClaim(c *call, worker string) error {
+	done, ok := s.limits.claims.take(storable.Text(worker))
+	if !ok {
+		return &bloom.Error{Kind: bloom.KindRateLimited, Code: bloom.CodeRateLimited,
+			Message: fmt.Sprintf("This worker has %d claims open, which is the most; read their answers first", dispatch.MaxPolls)}
+	}
+	c.finally(done)
+	return nil
 }
 
 // allowUntil extends the write deadline of a long response to d from now, or removes

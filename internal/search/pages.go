@@ -121,16 +121,9 @@ func bounded[T any](p bloom.Page, most int, k kind[T]) (rows []T, next bloom.Cur
 		return nil, next, err
 	}
 	fit, size := k.fit(rows, most)
-	if share = max(leastText, most/max(1, len(rows))); fit < len(rows) && p.TextBytes > share {
-		p.TextBytes = share // there are more rows than requested
-		if rows, next, err = k.list(p); err != nil {
-			return nil, next, err
-		}
-		fit, size = k.fit(rows, most)
-	}
 	if fit < len(rows) {
 		if knowsNoPages(p) {
-			return rows, next, nil // a client without paging needs all rows
+			return rows, next, nil // the list has its own limit
 		}
 		p.Limit = fit
 		return k.list(p)
@@ -171,7 +164,12 @@ const rowBytes = 512
 
 func taskSize(t *bloom.Task) int {
 	n := rowBytes + len(t.Prompt) + len(t.ContextID) + len(t.AgentSlug)
-	for _, texts := range [][]string{t.ContextHints, t.Labels} {
+	for _, text := range []*string{t.IdempotencyKey, t.RequestID, t.WorkerID, t.ErrorClass} {
+		if text != nil {
+			n += len(*text)
+		}
+	}
+	for _, texts := range [][]string{t.ContextHints, t.Labels, t.Policy.Artifacts} {
 		for _, s := range texts {
 			n += len(s) + 16
 		}

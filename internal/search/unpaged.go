@@ -7,10 +7,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
-var (
-	openTasks  = []bloom.TaskStatus{bloom.TaskQueued, bloom.TaskLeased, bloom.TaskRunning} // in the order in which they usually change
-	endedTasks = []bloom.TaskStatus{bloom.TaskCompleted, bloom.TaskFailed, bloom.TaskDead, bloom.TaskCancelled}
-)
+var endedTasks = []bloom.TaskStatus{bloom.TaskCompleted, bloom.TaskFailed, bloom.TaskDead, bloom.TaskCancelled}
 
 // walkPages limits how many pages are read in search of ended tasks, before those
 // are queried by status.
@@ -20,66 +17,92 @@ const walkPages = 20
 // limit nor a cursor.
 func knowsNoPages(p bloom.Page) bool { return p.Limit == 0 && p.Cursor == bloom.Cursor{} }
 
+// unpagedBytes is the most that a list has for a client without paging, unless its first page has
+// more.
+const unpagedBytes = 16 << 20
+
 // tasksUnpaged lists tasks for clients without paging: all open ones, up to bloom.MaxPageSize, and
-// the newest ended ones, at least bloom.DefaultPageSize. next continues where it stopped. It makes
-// several queries, so a task that changes meanwhile may be in the state of any of them. A text
-// search is paged anyway, because each page of it may read many rows.
+// the newest ended ones, at least bloom.DefaultPageSize, as far as unpagedBytes reach. next continues
+// where it stopped. It reads page after page, so a task that changes meanwhile may be in the state of
+// any of them. First come the newest tasks of any status, then those beyond next that are missing.
 func tasksUnpaged(q bloom.TaskQuery, list func(bloom.TaskQuery) ([]bloom.Task, bloom.Cursor, error)) (rows []bloom.Task, next bloom.Cursor, err error) {
-	if slices.Contains(openTasks, q.Status) && q.Text == "" {
-		q.Limit = bloom.MaxPageSize
-	}
-	if q.Text != "" || q.Status != "" {
+	if slices.Contains(endedTasks, q.Status) {
 		return list(q)
 	}
+	room, open, ended := unpagedBytes, 0, 0
 	seen := map[string]bool{}
-	add := func(more []bloom.Task, most int, statuses []bloom.TaskStatus) {
-		for _, t := range more {
-			if len(rows) < most && !seen[t.ID] && slices.Contains(statuses, t.Status) {
-				seen[t.ID] = true
-				rows = append(rows, t)
+	add := func(more []bloom.Task) {
+		for i := range more {
+			t := &more[i]
+			seen[t.ID] = true
+			room -= taskSize(t)
+			if t.Status.Terminal() {
+				ended++
+			} else {
+				open++
 			}
 		}
+		rows = append(rows, more...)
 	}
-	ofStatuses := func(statuses []bloom.TaskStatus, limit int) (all []bloom.Task, err error) {
-		q := q
-		for _, q.Status = range statuses {
-			q.Limit = limit
-			more, _, err := list(q)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, more...)
-		}
-		newestFirst(all)
-		return all, nil
-	}
-	open, err := ofStatuses(append(slices.Clip(openTasks), openTasks[0]), bloom.MaxPageSize) // the first again: a task may have been released meanwhile
-	if err != nil {
-		return nil, next, err
-	}
-	add(open, bloom.MaxPageSize, openTasks)
-	enough := len(rows) + bloom.DefaultPageSize
-	q.Limit = bloom.DefaultPageSize
-	for page := 0; len(rows) < enough && page < walkPages; page++ {
-		var more []bloom.Task
-		if more, next, err = list(q); err != nil {
-			return nil, next, err
-		}
-		add(more, len(rows)+len(more), endedTasks)
-		if q.Cursor = next; next == (bloom.Cursor{}) {
-			enough = 0
-		}
-	}
-	if len(rows) < enough {
-		q.Cursor = bloom.Cursor{}
-		ended, err := ofStatuses(endedTasks, bloom.DefaultPageSize)
+	for page := 0; open < bloom.MaxPageSize && ended < bloom.DefaultPageSize && page < walkPages; page++ {
+		q.Limit = min(bloom.DefaultPageSize, bloom.MaxPageSize-open)
+		more, after, err := list(q)
 		if err != nil {
 			return nil, next, err
 		}
-		add(ended, enough, endedTasks)
+		if len(rows) > 0 && len(firstFitting(more, room)) < len(more) {
+			return rows, next, nil
+		}
+		add(more)
+		if q.Cursor, next = after, after; next == (bloom.Cursor{}) {
+			return rows, next, nil
+		}
+	}
+	if q.Status != "" {
+		return rows, next, nil
+	}
+	older := func(most int, statuses ...bloom.TaskStatus) error {
+		var found []bloom.Task
+		for _, q.Status = range statuses {
+			q.Cursor, q.Limit = next, min(most, bloom.DefaultPageSize)
+			for read := 0; read < most; read += q.Limit {
+				more, after, err := list(q)
+				if err != nil {
+					return err
+				}
+				for _, t := range more {
+					if !seen[t.ID] {
+						seen[t.ID] = true
+						found = append(found, t)
+					}
+				}
+				newestFirst(found)
+				found = firstFitting(found[:min(most, len(found))], room)
+				if q.Cursor = after; after == (bloom.Cursor{}) {
+					break
+				}
+			}
+		}
+		add(found)
+		return nil
+	}
+	// The few that are leased twice: a task may have left the queue meanwhile.
+	err = older(bloom.MaxPageSize-open, bloom.TaskLeased, bloom.TaskRunning, bloom.TaskQueued, bloom.TaskLeased, bloom.TaskRunning)
+	if err == nil {
+		err = older(bloom.DefaultPageSize-ended, endedTasks...)
 	}
 	newestFirst(rows)
-	return rows, next, nil
+	return rows, next, err
+}
+
+// firstFitting returns the first tasks that fit into so many bytes.
+func firstFitting(tasks []bloom.Task, room int) []bloom.Task {
+	for i := range tasks {
+		if room -= taskSize(&tasks[i]); room < 0 {
+			return tasks[:i]
+		}
+	}
+	return tasks
 }
 
 // newestFirst sorts tasks. Ids grow with time.

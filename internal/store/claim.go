@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -60,14 +61,15 @@ func (u *Unit) claim(r *claimAttempt) (res bloom.ClaimResult, err error) {
 	if err != nil {
 		return res, err
 	}
+	repeated, tasks, err := u.fitting(held, tasks, r.Held)
+	if err != nil {
+		return res, err
+	}
 	if r.firstTask = ""; len(tasks) > 0 {
 		r.firstTask = tasks[0].ID
 	}
-	if err := u.requireTexts(held, tasks, r.Held); err != nil {
-		return res, err
-	}
 	u.contact(w, r.InstanceID)
-	if err := u.claimHeld(&res, held, r); err != nil {
+	if err := u.claimHeld(&res, held, repeated, r); err != nil {
 		return res, err
 	}
 	res.Drain, res.Labels = w.Draining, w.Capabilities.Labels
@@ -86,23 +88,39 @@ func (u *Unit) claim(r *claimAttempt) (res bloom.ClaimResult, err error) {
 	return res, nil
 }
 
-// requireTexts asks in one read for all texts of the answer: those of the leases that
-// the worker does not name, and of the tasks that it gets.
-func (u *Unit) requireTexts(held []Holding, tasks []*Task, named []string) (missing error) {
-	require := func(t *Task) {
-		if _, err := u.withText(t); err != nil {
-			missing = err
-		}
-	}
+// claimBytes is the most that the texts in an answer have, unless the first has more. The rest
+// comes with the next claim.
+const claimBytes = 8 << 20
+
+// fitting returns how many of the leases that the worker does not name fit into the answer,
+// and which of the chosen tasks. It asks in one read for the sizes of their texts, and in
+// another for those that fit.
+func (u *Unit) fitting(held []Holding, chosen []*Task, named []string) (repeated int, fit []*Task, err error) {
+	var all []*Task
 	for _, h := range held {
 		if !slices.Contains(named, h.Lease.ID) {
-			require(h.Task)
+			all = append(all, h.Task)
 		}
 	}
-	for _, t := range tasks {
-		require(t)
+	repeated = len(all)
+	all = append(all, chosen...)
+	n, total := 0, 0
+	for i, t := range all {
+		size, missing := u.textBytes(t)
+		err = cmp.Or(err, missing)
+		if total += size; i == 0 || total <= claimBytes {
+			n = i + 1
+		}
 	}
-	return missing
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, t := range all[:n] {
+		_, missing := u.withText(t)
+		err = cmp.Or(err, missing)
+	}
+	repeated = min(repeated, n)
+	return repeated, all[repeated:n], err
 }
 
 // addLease adds a lease and its task to the answer.
@@ -151,14 +169,19 @@ func lost(named []string, held []Holding) []string {
 	return lost
 }
 
-// claimHeld renews the leases that the worker names, and adds to the answer those that
-// it does not name: their delivery was lost.
-func (u *Unit) claimHeld(res *bloom.ClaimResult, held []Holding, r *claimAttempt) error {
+// claimHeld renews the leases that the worker names, and adds to the answer the first of
+// those that it does not name: their delivery was lost.
+func (u *Unit) claimHeld(res *bloom.ClaimResult, held []Holding, repeated int, r *claimAttempt) error {
 	for _, h := range held {
+		named := slices.Contains(r.Held, h.Lease.ID)
+		if !named && repeated == 0 {
+			continue // the next claim's
+		}
 		if h.Task.CancelRequested {
 			res.Cancel = append(res.Cancel, h.Lease.ID)
 		}
-		if !slices.Contains(r.Held, h.Lease.ID) {
+		if !named {
+			repeated--
 			if err := u.addLease(res, h.Lease, h.Task); err != nil {
 				return err
 			}

@@ -41,6 +41,7 @@ func (l *Load) Run(n Native) {
 	run(l, &tasks.Query, loadTasks)
 	run(l, views, loadViews)
 	run(l, texts, loadTexts)
+	run(l, sizes, loadSizes)
 	run(l, held, loadHeld)
 	run(l, &leases.Query, loadLeases)
 	run(l, active, loadActive)

@@ -68,6 +68,7 @@ var (
 		}).lockedBy("id", "uuid")
 	views      = derived[string, *Task]()     // tasks by id, with their texts; not locked
 	texts      = derived[string, Text]()      // which never change
+	sizes      = derived[string, int]()       // of texts, in bytes
 	numbers    = derived[struct{}, []int64]() // for new tasks
 	idempotent = derived[Key, *Keyed]()       // first uses of idempotency keys
 	repeats    = derived[EventKey, bool]()    // workers' events that are stored already
@@ -132,6 +133,11 @@ func loadTexts(l *Load, v *Values[string, Text]) {
 		func(t *keyed[Text]) { v.Set(t.key, t.value) }), `SELECT t.id, t.prompt, t.context_hints FROM llm_tasks t`, "t.id", "uuid", IDs(v.Keys()), "")
 }
 
+func loadSizes(l *Load, v *Values[string, int]) {
+	l.Pick(scan(keyedFields[int], func(s *keyed[int]) { v.Set(s.key, s.value) }),
+		`SELECT t.id, octet_length(t.prompt) + octet_length(`+fmt.Sprintf(l.ListText, "t.context_hints")+`) FROM llm_tasks t`, "t.id", "uuid", IDs(v.Keys()), "")
+}
+
 func loadIdempotent(l *Load, v *Values[Key, *Keyed]) {
 	type first struct {
 		Key
@@ -194,6 +200,18 @@ func (u *Unit) withText(t *Task) (bloom.Task, error) {
 	text, err := texts.get(u, t.ID)
 	is.Prompt, is.ContextHints = text.Prompt, text.Hints
 	return is, err
+}
+
+// textBytes returns the size of a task's texts. A short text is read with its open task.
+func (u *Unit) textBytes(t *Task) (int, error) {
+	text, read := texts.of(u.rows).Get(t.ID)
+	if t.fresh {
+		text, read = Text{t.Prompt, t.ContextHints}, true
+	}
+	if _, sized := sizes.of(u.rows).Get(t.ID); sized || !read {
+		return sizes.get(u, t.ID)
+	}
+	return len(text.Prompt) + len(strings.Join(text.Hints, "")), nil
 }
 
 // CreateTask queues a task. It reports whether the task existed already.

@@ -218,7 +218,12 @@ func (w *Worker) apply(res bloom.ClaimResult, start time.Time, asked map[string]
 		}
 	}
 	changed = w.followServer(res.Drain) || changed
-	for _, got := range res.Leases {
+	return w.takeAll(res.Leases) || changed
+}
+
+// takeAll takes the leases of an answer and reports whether one is new.
+func (w *Worker) takeAll(leases []bloom.LeasedTask) (changed bool) {
+	for _, got := range leases {
 		if !w.hasJob(got.Lease.ID) && !w.outbox.has(got.Lease.ID) {
 			changed = true
 		}

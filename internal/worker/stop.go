@@ -108,12 +108,9 @@ func (w *Worker) stopping() bool {
 // lastClaim fetches the leases that an interrupted poll may have been given, so that
 // their tasks return to the queue now and not when the leases expire.
 func (w *Worker) lastClaim(ctx context.Context) {
-	res, err := w.cfg.Client.Claim(ctx, w.cfg.Name, client.Claim{InstanceID: w.state.instance, Held: w.heldNow()})
-	if err != nil {
-		return
-	}
-	for _, got := range res.Leases {
-		w.take(got)
+	for more := true; more; { // an answer has only as many as fit
+		res, err := w.cfg.Client.Claim(ctx, w.cfg.Name, client.Claim{InstanceID: w.state.instance, Held: w.heldNow()})
+		more = err == nil && w.takeAll(res.Leases)
 	}
 }
 
