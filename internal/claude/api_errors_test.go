@@ -60,6 +60,7 @@ func TestAPIErrorsHaveTheirClasses(t *testing.T) {
 			bloom.ClassContextTooLong, false},
 		"400 no credit": {standin.Error(400, "invalid_request_error", "Your credit balance is too low to access the API."), bloom.ClassAuth, true},
 		"429":           {standin.Error(429, "rate_limit_error", "slow down"), bloom.ClassRateLimited, true},
+		"500 credit":    {standin.Error(500, "api_error", "credit balance is too low, said the task"), bloom.ClassProviderError, false},
 		"529":           {standin.Error(529, "overloaded_error", "overloaded"), bloom.ClassProviderError, false},
 		"500":           {standin.Error(500, "api_error", "broken"), bloom.ClassProviderError, false},
 	} {

@@ -2,9 +2,12 @@ package claude
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // toolRule says whether tasks may use one of claude's own tools.
@@ -121,8 +124,17 @@ func (p *toolPolicy) option() string {
 	return "--disallowed-tools=" + strings.Join(slices.Concat(p.config.DisallowedTools, names), ",")
 }
 
+// Bounds of the tools that are remembered: a task can print to claude's output, and every later
+// claude is started with their names.
+const (
+	maxToolName = 64
+	maxUnknown  = 100
+)
+
+var plainTool = regexp.MustCompile("^[A-Za-z][A-Za-z0-9_]{0,63}$")
+
 // offered returns the denied ones of the tools that a process offers. Processes that start
-// later do not offer them.
+// later do not offer those whose names are plain.
 func (p *toolPolicy) offered(tools []string) (denied []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,8 +142,10 @@ func (p *toolPolicy) offered(tools []string) (denied []string) {
 		if !p.denied(tool) {
 			continue
 		}
-		denied = append(denied, tool)
-		if _, known := toolRules[tool]; !known && !p.unknown[tool] {
+		if denied = append(denied, storable.Cut(tool, maxToolName)); len(denied) > maxUnknown {
+			break
+		}
+		if _, known := toolRules[tool]; !known && !p.unknown[tool] && plainTool.MatchString(tool) && len(p.unknown) < maxUnknown {
 			p.unknown[tool] = true
 			p.config.Log.Warn("claude has a tool that this version of bloom does not know; tasks may not use it, unless --allowed-tool names it", "tool", tool)
 		}

@@ -236,10 +236,11 @@ func contextFull(terminalReason string) bool {
 }
 
 func apiError(o outcome, status int, text string) verdict {
+	noLogin := status < 404 && loginMissing(text) // the text may quote what the task has read
 	switch {
-	case status == 401 || status == 403 || loginMissing(text):
+	case status == 401 || status == 403 || noLogin:
 		v := refused(fmt.Sprintf("the model's API refused the worker's credentials (%d)%s", status, quote(text)))
-		v.refused = status != 403 || loginMissing(text) // 403 may concern the task's model alone
+		v.refused = status != 403 || noLogin // 403 may concern the task's model alone
 		return v
 	case status == 429:
 		return rateLimitVerdict(o, text)
