@@ -91,6 +91,8 @@ async function shootDialogs(page: Page, runtime: Runtime, look: string, language
   await page.keyboard.press('Control+k')
   await page.getByRole('dialog').getByRole('combobox').fill('queue')
   await shot('palette')
+  await page.getByRole('button', { name: say('Account', 'Обліковий запис') }).click()
+  await shot('account')
   await page.goto(`${runtime.url}/membridge`)
   await page
     .getByRole('button', { name: say('Promote', 'Зробити'), disabled: false })

@@ -24,7 +24,9 @@ export default function PersonMenu({ trigger }: { trigger: ReactNode }) {
     <Menu trigger={trigger} open>
       {me?.role && (
         <>
-          <p className="max-w-60 truncate px-2 pt-1 text-[13px] font-medium">{me.auth === 'keys' ? me.name : t('app.person.nobody')}</p>
+          <p className="max-w-60 truncate px-2 pt-1 text-[13px] font-medium">
+            {me.auth === 'keys' ? me.name : t('app.person.nobody')}
+          </p>
           <p className="px-2 pb-1 text-xs text-ink-3">{t(`keys.is.${me.role}`)}</p>
           <MenuLine />
         </>
