@@ -35,6 +35,16 @@ func ReadStream(output []byte, piece, limit int) (longest, lines int) {
 	return longest, lines
 }
 
+// Meter counts lines of claude's output, and returns how many messages it remembers and the tokens.
+func Meter(lines []string) (remembered int, tokens int64) {
+	m := &meter{}
+	for _, line := range lines {
+		parsed, _ := parse([]byte(line))
+		m.observe(parsed)
+	}
+	return len(m.messages) + len(m.older), m.total().budget()
+}
+
 // AwaitLine is awaitLine.
 var AwaitLine = awaitLine
 

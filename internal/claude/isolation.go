@@ -66,15 +66,16 @@ func (c Config) isolation() string {
 	if kept <= 0 {
 		kept = keptDays
 	}
-	return string(storable.MustJSON(map[string]any{"crossSessionInbound": "refuse", "apiKeyHelper": own.APIKeyHelper, "cleanupPeriodDays": kept, "env": env}))
+	return string(storable.MustJSON(map[string]any{"crossSessionInbound": "refuse", "apiKeyHelper": own.APIKeyHelper, "proxyAuthHelper": own.ProxyAuthHelper, "cleanupPeriodDays": kept, "env": env}))
 }
 
 // maxSettings limits what is read of claude's own settings, in bytes.
 const maxSettings = 1 << 20
 
 // inherited names what claude reads in the folders above its own: instructions, agents, commands,
-// skills and MCP servers, and the settings of a repository, which may name commands.
-var inherited = []string{"CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", ".claude", ".mcp.json", ".git"}
+// skills and MCP servers, the settings of a repository, which may name commands, and what hides files
+// from a search.
+var inherited = []string{"CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", ".claude", ".mcp.json", ".git", ".gitignore", ".ignore", ".rgignore"}
 
 // setInheritedAside renames what a task has left in the folder of the contexts' folders, where it
 // would be part of every context, and returns the names.
@@ -102,6 +103,7 @@ func (c Config) setInheritedAside() (names []string, err error) {
 type userSettings struct {
 	Env               map[string]string `json:"env"`
 	APIKeyHelper      string            `json:"apiKeyHelper"`
+	ProxyAuthHelper   string            `json:"proxyAuthHelper"`
 	CleanupPeriodDays int               `json:"cleanupPeriodDays"`
 }
 

@@ -412,6 +412,9 @@ func TestAFolderDoesNotChooseTheCredential(t *testing.T) {
 	if got := used(); got != "dummy" {
 		t.Errorf("the credential is %q, want the worker's", got)
 	}
+	if got := h.config.Isolation(); !strings.Contains(got, `"proxyAuthHelper":""`) {
+		t.Errorf("a folder may name the helper of the proxy: %s", got)
+	}
 	writeFile(t, filepath.Join(h.home, ".claude", "settings.json"), `{"apiKeyHelper":"echo of-the-operator"}`)
 	if got := used(); !strings.Contains(got, "of-the-operator") {
 		t.Errorf("the credential is %q, want that of the operator's helper", got)
@@ -462,6 +465,7 @@ func TestATaskLeavesNothingForAllContexts(t *testing.T) {
 			h.config.WorkdirPerContext, h.config.OnlyContexts, h.config.AllowedTools = true, true, []string{"Bash"}
 			h.file("made/CLAUDE.md", "canary")
 			h.file("made/CLAUDE.local.md", "canary")
+			h.file("made/.ignore", "*")
 			h.file("made/.mcp.json", `{"mcpServers":{"canary":{"command":"touch","args":["`+h.home+`/ran"]}}}`)
 			for name, content := range map[string]string{
 				"CLAUDE.md": "canary", "rules/r.md": "canary", "skills/s/SKILL.md": "---\nname: s\ndescription: canary\n---\n", "commands/c.md": "---\ndescription: canary\n---\n",
@@ -478,6 +482,9 @@ func TestATaskLeavesNothingForAllContexts(t *testing.T) {
 			requests := h.model.Requests()
 			if last := requests[len(requests)-1]; strings.Contains(string(last.Raw), "canary") {
 				t.Error("the model was told what the other task left")
+			}
+			if _, err := os.Lstat(filepath.Join(h.config.Workdir, ".ignore")); err == nil {
+				t.Error("files are hidden from the search of all contexts")
 			}
 			if warm == 0 && !warned(run, "inherited_files") {
 				t.Errorf("run = %s, want a warning", show(run))

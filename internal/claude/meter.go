@@ -4,19 +4,23 @@ import (
 	"strings"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
 // meter adds up a run's usage from the stream, so that a run that is killed still has its
 // tokens and an estimate of its cost. Usage is counted once per message id: the stream
 // repeats a message for each of its blocks, and the last repetition has the full usage.
 type meter struct {
-	messages map[string]counted
-	current  string // the message whose stream events arrive
-	model    string
-	resumed  bool    // the current turn resumes a session
-	cost     float64 // of finished turns, as claude reported it
-	turns    int64
-	finished usage // of finished turns
+	messages   map[string]counted // the last ones, at most maxMessages
+	older      map[string]counted // as many before those
+	folded     usage              // of all before them
+	foldedCost float64            // their cost
+	current    string             // the message whose stream events arrive
+	model      string
+	resumed    bool    // the current turn resumes a session
+	cost       float64 // of finished turns, as claude reported it
+	turns      int64
+	finished   usage // of finished turns
 
 	keySource string // where claude got its API key; "none" on a subscription
 }
@@ -26,15 +30,26 @@ type counted struct {
 	model string
 }
 
+// Bounds of what is remembered, because a task can print to claude's output.
+const (
+	maxMessages = 256
+	maxName     = 128 // of a message or a model, in bytes
+)
+
 func (m *meter) add(id, model string, u *usage) {
-	if id == "" || u == nil {
+	if id == "" || len(id) > maxName || u == nil {
 		return
 	}
-	if m.messages == nil {
-		m.messages = map[string]counted{}
+	before, last := m.messages[id]
+	if !last {
+		before = m.older[id]
+		delete(m.older, id)
+		if m.messages == nil || len(m.messages) >= maxMessages {
+			m.folded, m.foldedCost = sum(m.folded, usageOf(m.older)), m.foldedCost+costOf(m.older)
+			m.messages, m.older = map[string]counted{}, m.messages
+		}
 	}
-	before := m.messages[id]
-	if model == "" {
+	if model = storable.Cut(model, maxName); model == "" {
 		model = before.model
 	}
 	m.messages[id] = counted{model: model, usage: usage{
@@ -97,13 +112,15 @@ func (m *meter) finishTurn(line message) {
 		m.cost += m.unfinishedCost()
 	}
 	m.turns += line.NumTurns
-	m.messages = nil
+	m.messages, m.older, m.folded, m.foldedCost = nil, nil, usage{}, 0
 	m.resumed = true // another result of the same turn counts from the session's start, too
 }
 
-func (m *meter) unfinished() usage {
+func (m *meter) unfinished() usage { return sum(m.folded, sum(usageOf(m.older), usageOf(m.messages))) }
+
+func usageOf(messages map[string]counted) usage {
 	var total usage
-	for _, c := range m.messages {
+	for _, c := range messages {
 		total = sum(total, c.usage)
 	}
 	return total
@@ -133,9 +150,11 @@ var pricesPerMillion = []struct {
 // costSoFar returns the cost of the finished turns plus an estimate for the current one.
 func (m *meter) costSoFar() float64 { return m.cost + m.unfinishedCost() }
 
-func (m *meter) unfinishedCost() float64 {
+func (m *meter) unfinishedCost() float64 { return m.foldedCost + costOf(m.older) + costOf(m.messages) }
+
+func costOf(messages map[string]counted) float64 {
 	var cost float64
-	for _, c := range m.messages {
+	for _, c := range messages {
 		for _, price := range pricesPerMillion {
 			if strings.Contains(c.model, price.word) {
 				u := c.usage
