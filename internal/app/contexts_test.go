@@ -90,7 +90,7 @@ func (s *objectServer) spoken(context string, parts ...string) {
 	whole := strings.Join(parts, "")
 	sum := sha256.Sum256([]byte(whole))
 	_, err = s.api.Complete(s.t.Context(), l.TaskID, bloom.Completion{LeaseID: l.ID, Status: bloom.OutcomeSuccess, Output: new("out"),
-		Transcript: &bloom.TranscriptUpdate{SessionID: "s", Size: int64(len(whole)), SHA256: hex.EncodeToString(sum[:]), Parts: put},
+		Transcript: &bloom.TranscriptUpdate{SessionID: "11111111-1111-4111-8111-111111111111", Size: int64(len(whole)), SHA256: hex.EncodeToString(sum[:]), Parts: put},
 		Workspace:  &bloom.WorkspaceUpdate{Size: int64(len(whole)), SHA256: hex.EncodeToString(sum[:]), Parts: folder}})
 	must(s.t, err)
 }

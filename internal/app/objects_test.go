@@ -195,7 +195,7 @@ func TestAnInvalidPartNameDoesNotMakeTheStorageUnavailable(t *testing.T) {
 	complete := func(task, lease, url string) error {
 		t.Helper()
 		_, err := s.api.Complete(s.t.Context(), task, bloom.Completion{LeaseID: lease, Status: bloom.OutcomeSuccess, Output: new("x"),
-			Transcript: &bloom.TranscriptUpdate{SessionID: "s", Size: 1, SHA256: digest, Parts: []bloom.TranscriptPart{{URL: url, Size: 1}}}})
+			Transcript: &bloom.TranscriptUpdate{SessionID: "11111111-1111-4111-8111-111111111111", Size: 1, SHA256: digest, Parts: []bloom.TranscriptPart{{URL: url, Size: 1}}}})
 		health, healthErr := s.api.Health(t.Context())
 		must(t, healthErr)
 		if h := health.Artifacts; !h.Connected || h.LastError != nil {

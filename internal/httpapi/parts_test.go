@@ -146,7 +146,7 @@ func TestACompletionNamesNothingButWhatWasUploadedUnderItsLease(t *testing.T) {
 		if workspace {
 			c.Workspace = &bloom.WorkspaceUpdate{Size: 4, SHA256: "sum", Parts: []bloom.TranscriptPart{p}}
 		} else {
-			c.Transcript = &bloom.TranscriptUpdate{SessionID: "s", Size: 4, SHA256: "sum", Parts: []bloom.TranscriptPart{p}}
+			c.Transcript = &bloom.TranscriptUpdate{SessionID: "11111111-1111-4111-8111-111111111111", Size: 4, SHA256: "sum", Parts: []bloom.TranscriptPart{p}}
 		}
 		return string(storable.MustJSON(c))
 	}

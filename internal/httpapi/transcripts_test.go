@@ -68,6 +68,7 @@ func TestATranscriptGoesUpUnderItsLeaseAndComesBack(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	r.worker("w1", 4)
+	session := "--continue"
 	turn := func(after, body, whole string) bloom.Completed {
 		task := r.task("")
 		l := r.lease(task.ID).Lease.ID
@@ -79,23 +80,25 @@ func TestATranscriptGoesUpUnderItsLeaseAndComesBack(t *testing.T) {
 		r.call(200, &part, "PUT", path+under+"&sha256="+sumOf(body), body)
 		var st bloom.TranscriptState
 		r.call(200, &st, "GET", path+under, "")
-		if after != "" && st.SHA256 != after {
+		if st.SHA256 != after {
 			t.Errorf("the server has %+v", st)
 		}
 		output := "done"
 		foreign := bloom.Completion{LeaseID: l, Status: "success", Output: &output, Transcript: &bloom.TranscriptUpdate{
-			SessionID: "s", Size: 1, SHA256: whole, Parts: []bloom.TranscriptPart{{URL: strings.Replace(part.URL, l, task.ID, 1)}},
+			SessionID: "11111111-1111-4111-8111-111111111111", Size: 1, SHA256: whole, Parts: []bloom.TranscriptPart{{URL: strings.Replace(part.URL, l, task.ID, 1)}},
 		}}
 		r.fails(400, "invalid_request", "POST", "/llm-tasks/"+task.ID+"/complete", string(storable.MustJSON(foreign)))
 		var done bloom.Completed
 		c := bloom.Completion{
 			LeaseID: l, Status: "success", Output: &output,
-			Transcript: &bloom.TranscriptUpdate{SessionID: "s", Size: int64(len(whole)), SHA256: whole, After: after, Parts: []bloom.TranscriptPart{part}},
+			Transcript: &bloom.TranscriptUpdate{SessionID: session, Size: int64(len(whole)), SHA256: whole, After: after, Parts: []bloom.TranscriptPart{part}},
 		}
 		r.call(200, &done, "POST", "/llm-tasks/"+task.ID+"/complete", string(storable.MustJSON(c)))
 		r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/complete", string(storable.MustJSON(c)))
 		return done
 	}
+	turn("", "forged", "none") // the work counts, its conversation does not
+	session = "11111111-1111-4111-8111-111111111111"
 	turn("", "first ", "one")
 	turn("one", "second", "two")
 	task := r.task("")
@@ -107,7 +110,7 @@ func TestATranscriptGoesUpUnderItsLeaseAndComesBack(t *testing.T) {
 	r.fails(409, "lease_lost", "GET", "/llm-tasks/"+task.ID+"/transcript/content?lease_id=", "")
 	var earlier []bloom.Exchange
 	r.call(200, &earlier, "GET", "/llm-tasks/"+task.ID+"/earlier?lease_id="+l, "")
-	if len(earlier) != 2 || earlier[0].Output != "done" {
+	if len(earlier) != 3 || earlier[0].Output != "done" {
 		t.Errorf("earlier tasks: %+v", earlier)
 	}
 	r.fails(409, "conflict", "DELETE", "/contexts/ctx", "")
@@ -165,7 +168,7 @@ func TestACompletionCountsWithoutUploadsThatAreGone(t *testing.T) {
 				}
 				output := "done"
 				completion := string(storable.MustJSON(bloom.Completion{LeaseID: l, Status: "success", Output: &output,
-					Transcript: &bloom.TranscriptUpdate{SessionID: "s", Size: int64(len(whole)), SHA256: whole, After: after, Parts: []bloom.TranscriptPart{put("/transcript")}},
+					Transcript: &bloom.TranscriptUpdate{SessionID: "11111111-1111-4111-8111-111111111111", Size: int64(len(whole)), SHA256: whole, After: after, Parts: []bloom.TranscriptPart{put("/transcript")}},
 					Workspace:  &bloom.WorkspaceUpdate{Size: int64(len(whole)), SHA256: whole, After: after, Parts: []bloom.TranscriptPart{put("/workspace")}}}))
 				r.clock.by.Add(int64(late))
 				if gone {

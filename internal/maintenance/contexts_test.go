@@ -47,7 +47,7 @@ func spoken(t *testing.T, s contract.Store, b blob.Blobs) contract.Transcript {
 	out, id := "done", uuid.Must(uuid.NewV7()).String()
 	c := bloom.Completion{
 		LeaseID: l.ID, Status: bloom.OutcomeSuccess, Output: &out, ArtifactType: bloom.DefaultArtifactType,
-		Transcript: &bloom.TranscriptUpdate{SessionID: "s", Size: 11, SHA256: sumOf([]byte("hello world")), Parts: []bloom.TranscriptPart{part(t, b, "c", l.ID, "hello "), part(t, b, "c", l.ID, "world")}},
+		Transcript: &bloom.TranscriptUpdate{SessionID: "11111111-1111-4111-8111-111111111111", Size: 11, SHA256: sumOf([]byte("hello world")), Parts: []bloom.TranscriptPart{part(t, b, "c", l.ID, "hello "), part(t, b, "c", l.ID, "world")}},
 		Workspace:  &bloom.WorkspaceUpdate{Size: 6, SHA256: sumOf([]byte("folder")), Parts: []bloom.TranscriptPart{part(t, b, "c", l.ID, "folder")}},
 	}
 	if _, err := s.Complete(t.Context(), contract.CompleteRequest{TaskID: l.TaskID, ArtifactID: id, ResultID: uuid.Must(uuid.NewV7()).String(), BodyHash: id, Content: &out, Size: 4,

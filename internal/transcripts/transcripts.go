@@ -147,6 +147,11 @@ func (s *Store) Check(ctx context.Context, req *contract.CompleteRequest) error 
 			req.Unkept = MissingUpload
 		}
 	}
+	if c.Transcript != nil { // other workers resume the session
+		if id, err := uuid.Parse(c.Transcript.SessionID); err != nil || id.String() != c.Transcript.SessionID {
+			req.Unkept = "its session is none of claude's"
+		}
+	}
 	return nil
 }
 
