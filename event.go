@@ -52,7 +52,7 @@ type WorkerEvent struct {
 // Change notifies long polls, streams and the web application that something changed. Changes are
 // hints: they may be merged or lost, so a waiter must also read the store from time to time.
 type Change struct {
-	Kind       string     `json:"kind" enum:"task,events,worker,settings,access"`
+	Kind       string     `json:"kind" enum:"task,events,worker,settings,access,schedules"`
 	TaskID     string     `json:"task_id,omitempty"`
 	WorkerID   string     `json:"worker_id,omitempty"`
 	TaskStatus TaskStatus `json:"status,omitempty"`
@@ -66,11 +66,12 @@ type Change struct {
 
 // Kinds of change.
 const (
-	ChangeTask     = "task"
-	ChangeEvents   = "events"
-	ChangeWorker   = "worker"
-	ChangeSettings = "settings"
-	ChangeAccess   = "access" // keys or sessions
+	ChangeTask      = "task"
+	ChangeEvents    = "events"
+	ChangeWorker    = "worker"
+	ChangeSettings  = "settings"
+	ChangeAccess    = "access" // keys or sessions
+	ChangeSchedules = "schedules"
 	// ChangeMissed means that changes may have been lost: whatever is shown or cached should be
 	// read again. It names nothing.
 	ChangeMissed = "missed"

@@ -50,6 +50,11 @@ const (
 	ActionRefused       = "request_refused" // sampled; see auth
 	ActionLogin         = "login"
 
+	ActionScheduleSaved   = "schedule_saved"
+	ActionScheduleRemoved = "schedule_removed"
+	ActionScheduleStarted = "schedule_started"
+	ActionScheduleSkipped = "schedule_skipped" // one or more times, see its count
+
 	ActionSecretsRotated   = "secrets_rotated"
 	ActionContextForgotten = "context_forgotten"
 	ActionSyncRequested    = "sync_requested"  // a project's memory is to be pushed or pulled
@@ -65,11 +70,12 @@ const (
 	EntityWorker   = "worker"
 	EntityConfig   = "config"
 
-	EntityKey     = "api_key"
-	EntitySession = "session"
-	EntityContext = "context"
-	EntityAudit   = "audit"
-	EntityQueue   = "queue"
+	EntityKey      = "api_key"
+	EntitySchedule = "schedule"
+	EntitySession  = "session"
+	EntityContext  = "context"
+	EntityAudit    = "audit"
+	EntityQueue    = "queue"
 )
 
 // actors are the actors of entries other than workers and created keys: the roles, as which configured

@@ -172,14 +172,18 @@ func New(ctx context.Context, c Config) (*Service, error) {
 	if err := s.loadSettings(ctx); err != nil {
 		return nil, err
 	}
-	reload := make(chan struct{}, 1)
+	reload, rescheduled := make(chan struct{}, 1), make(chan struct{}, 1)
 	s.unsubscribe = c.Store.Subscribe(func(changes []bloom.Change) {
 		s.hub.changed(changes)
 		s.feeds.publish(changes)
 		if slices.ContainsFunc(changes, func(c bloom.Change) bool { return c.Kind == bloom.ChangeSettings || c.Kind == bloom.ChangeMissed }) {
 			notify(reload)
 		}
+		if slices.ContainsFunc(changes, func(c bloom.Change) bool { return c.Kind == bloom.ChangeSchedules || c.Kind == bloom.ChangeMissed }) {
+			notify(rescheduled)
+		}
 	})
+	s.wg.Go(func() { s.runSchedules(rescheduled) })
 	s.wg.Go(func() { s.reloadSettings(reload, cmp.Or(c.SettingsPoll, DefaultSettingsPoll)) })
 	return s, nil
 }

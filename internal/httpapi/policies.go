@@ -49,6 +49,8 @@ var policies = map[string]auth.Policy{
 	"GET /api/runtime/llm-tasks/{id}/results":      auth.Read,
 	"GET /api/runtime/problems":                    auth.Read,
 	"GET /api/runtime/runs":                        auth.Read,
+	"GET /api/runtime/schedules":                   auth.Read,
+	"GET /api/runtime/schedules/{name}":            auth.Read,
 	"GET /api/runtime/stats":                       auth.Read,
 	"GET /api/runtime/stats/series":                auth.Read,
 	"GET /api/runtime/workers":                     auth.Read,
@@ -58,6 +60,11 @@ var policies = map[string]auth.Policy{
 
 	// Clients, who may act on tasks.
 	"DELETE /api/runtime/contexts/{id}":            auth.Client,
+	"DELETE /api/runtime/schedules/{name}":         auth.Client,
+	"POST /api/runtime/schedules/{name}/pause":     auth.Client,
+	"POST /api/runtime/schedules/{name}/resume":    auth.Client,
+	"POST /api/runtime/schedules/{name}/run":       auth.Client,
+	"PUT /api/runtime/schedules/{name}":            auth.Client,
 	"DELETE /api/runtime/filters/{name}":           auth.Client,
 	"PUT /api/runtime/filters/{name}":              auth.Client,
 	"POST /api/runtime/llm-tasks":                  auth.Client,

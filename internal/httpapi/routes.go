@@ -15,6 +15,7 @@ func (s *Server) routes() {
 	s.seriesRoutes()
 	s.problemRoutes()
 	s.filterRoutes()
+	s.scheduleRoutes()
 	s.sessionRoutes()
 	s.accessRoutes()
 	s.taskRoutes()

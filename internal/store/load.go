@@ -63,6 +63,7 @@ func (l *Load) Run(n Native) {
 	run(l, aged, loadAged)
 	run(l, agedAudit, loadAgedAudit)
 	run(l, &apiKeys.Query, loadAPIKeys)
+	run(l, &schedules.Query, loadSchedules)
 	run(l, &sessions.Query, loadSessions)
 	run(l, &settings.Query, loadSettings)
 	run(l, exports, loadExport)

@@ -223,24 +223,27 @@ func (s *Store) CreateTask(ctx context.Context, n contract.NewTask) (bloom.Task,
 		task     bloom.Task
 		replayed bool
 	}
-	key := Key{n.IdempotencyScope, n.Spec.IdempotencyKey}
-	contextID := n.Spec.ContextID
-	reads := func(r *Rows) {
-		views.want(r, n.ID)
-		homes.want(r, contextID)
-		numbers.wantMore(r, one, 1)
-		if key.Key != "" {
-			idempotent.want(r, key)
-		}
-		if n.Spec.Policy.Ordered {
-			ordered.wantUpTo(r, contextID, firstOrdered)
-		}
-	}
-	a, err := do(ctx, s, reads, func(u *Unit) (a answer, err error) {
+	var key Key
+	a, err := do(ctx, s, func(r *Rows) { key = wantNew(r, n) }, func(u *Unit) (a answer, err error) {
 		a.task, a.replayed, err = u.create(n, key)
 		return a, err
 	})
 	return a.task, a.replayed, err
+}
+
+// wantNew has what create needs read, and returns the task's key.
+func wantNew(r *Rows, n contract.NewTask) Key {
+	key := Key{n.IdempotencyScope, n.Spec.IdempotencyKey}
+	views.want(r, n.ID)
+	homes.want(r, n.Spec.ContextID)
+	numbers.wantMore(r, one, 1)
+	if key.Key != "" {
+		idempotent.want(r, key)
+	}
+	if n.Spec.Policy.Ordered {
+		ordered.wantUpTo(r, n.Spec.ContextID, firstOrdered)
+	}
+	return key
 }
 
 func (u *Unit) create(n contract.NewTask, key Key) (bloom.Task, bool, error) {

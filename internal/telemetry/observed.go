@@ -175,6 +175,16 @@ func (o *observed) CreateTask(ctx context.Context, t contract.NewTask) (bloom.Ta
 	return task, replayed, err
 }
 
+func (o *observed) StartScheduled(ctx context.Context, r contract.ScheduledStart) (*bloom.Task, error) {
+	began := time.Now()
+	task, err := o.Store.StartScheduled(ctx, r)
+	if err == nil && task != nil {
+		o.work.created.Inc()
+		o.tracing.created(ctx, *task, began)
+	}
+	return task, err
+}
+
 func (o *observed) Cancel(ctx context.Context, id, actor string) (bloom.Task, error) {
 	t, err := o.Store.Cancel(ctx, id, actor)
 	if err == nil {

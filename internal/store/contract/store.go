@@ -34,6 +34,7 @@ type Store interface {
 	SeriesStore
 	SearchStore
 	AccessStore
+	ScheduleStore
 
 	// Name returns the name that health shows: "sqlite" or "postgresql".
 	Name() string

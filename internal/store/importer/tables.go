@@ -92,6 +92,8 @@ var moved = []table{
 		tableColumn{name: "hash", kind: "bytea", from: `'\x' || lower(hex(hash))`})},
 	{name: "api_keys", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, id text, name text, role text, worker_id text, digest text,
 		created_at bigint, created_by text, expires_at bigint, last_used_at bigint, revoked_at bigint`)},
+	{name: "schedules", key: "rowid", order: "name", byText: true, step: 1 << 40, columns: columnsOf(`name text, spec text, created_at bigint, created_by text,
+		next_at bigint, recent text`)},
 	{name: "removed_contents", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, url text, removed_at bigint`)},
 	{name: "contexts", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, id text, created_at bigint, last_used_at bigint,
 		updated_at bigint, tasks bigint, unfinished bigint, tokens bigint, cost_nano bigint, worker_id text`)},

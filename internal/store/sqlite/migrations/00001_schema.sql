@@ -320,6 +320,16 @@ CREATE TABLE users (
 );
 
 -- Keys created with `bloom keys`: the key itself is stored nowhere, digest is its SHA-256 in hex.
+CREATE TABLE schedules (
+  name       TEXT    NOT NULL PRIMARY KEY,
+  spec       TEXT    NOT NULL,
+  created_at INTEGER NOT NULL,
+  created_by TEXT    NOT NULL,
+  next_at    INTEGER,
+  recent     TEXT    NOT NULL
+);
+CREATE INDEX schedules_next ON schedules (next_at) WHERE next_at IS NOT NULL;
+
 CREATE TABLE api_keys (
   seq          INTEGER PRIMARY KEY,
   id           TEXT    NOT NULL UNIQUE,

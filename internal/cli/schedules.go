@@ -1,0 +1,239 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
+)
+
+type schedulesCmd struct {
+	List   schedulesListCmd   `cmd:"" default:"withargs" help:"List schedules."`
+	Add    schedulesAddCmd    `cmd:"" help:"Create a schedule, or replace the one of that name."`
+	Show   schedulesShowCmd   `cmd:"" help:"Show a schedule, its next times and its last ones."`
+	Run    schedulesRunCmd    `cmd:"" help:"Start a schedule's task now."`
+	Pause  schedulesPauseCmd  `cmd:"" help:"Pause a schedule: nothing starts until it is resumed."`
+	Resume schedulesResumeCmd `cmd:"" help:"Resume a schedule. What it missed is not made up for."`
+	Rm     schedulesRmCmd     `cmd:"" help:"Remove a schedule; its tasks stay."`
+}
+
+type schedulesAddCmd struct {
+	remote
+	Name     string        `arg:"" help:"The schedule's name."`
+	Cron     string        `name:"cron" placeholder:"EXPR" help:"Minute, hour, day of the month, month, day of the week: \"0 3 * * 1-5\"; or @hourly, @daily, @weekly, @monthly."`
+	Every    time.Duration `name:"every" placeholder:"DURATION" help:"Start at this interval instead, at least 1m."`
+	TimeZone string        `name:"time-zone" placeholder:"ZONE" help:"Time zone of --cron, for example Europe/Kyiv; default: this machine's."`
+	Overlap  string        `name:"overlap" enum:"skip,allow,cancel" default:"skip" help:"If the last task has not ended: skip this time, allow another task, or cancel the last."`
+	CatchUp  string        `name:"catch-up" enum:"one,none" default:"one" help:"After an outage start the last missed time, if it is at most an hour ago: one; or none."`
+	Paused   bool          `name:"paused" help:"Start nothing until it is resumed."`
+	taskFlags
+}
+
+// Help has what the flags cannot say.
+func (*schedulesAddCmd) Help() string {
+	return `Each task starts a conversation of its own, unless --context names one to continue.
+{{.ScheduledAt}} in the prompt becomes the time, {{.Schedule}} the name.
+
+Examples:
+
+    bloom schedules add review --cron "0 3 * * 1-5" "Review what changed since yesterday"
+    bloom schedules add inbox --every 2h --overlap cancel "Sort the new mail in inbox/"`
+}
+
+func (c *schedulesAddCmd) Run(inv *invocation) error {
+	if c.Delay != 0 || c.IdempotencyKey != "" {
+		return usagef("--delay and --idempotency-key do not apply: the schedule sets the time")
+	}
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	task, err := c.spec(inv)
+	if err != nil {
+		return err
+	}
+	if c.Context == "" {
+		task.ContextID = c.Name + " {{.ScheduledAt}}"
+	}
+	zone := c.TimeZone
+	if zone == "" {
+		zone = localZone()
+	}
+	saved, err := api.SaveSchedule(inv.ctx, c.Name, bloom.ScheduleSpec{
+		Cron: c.Cron, EverySec: int64(c.Every / time.Second), TimeZone: zone, Task: task, Overlap: bloom.Overlap(c.Overlap), CatchUp: bloom.CatchUp(c.CatchUp), Paused: c.Paused,
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, saved)
+	}
+	return printSchedule(inv, saved)
+}
+
+// localZone returns the name of this machine's time zone.
+func localZone() string {
+	if name := os.Getenv("TZ"); name != "" {
+		return strings.TrimPrefix(name, ":")
+	}
+	if target, err := os.Readlink("/etc/localtime"); err == nil {
+		if _, name, ok := strings.Cut(target, "zoneinfo/"); ok {
+			return name
+		}
+	}
+	return "UTC"
+}
+
+type schedulesListCmd struct{ remote }
+
+func (c *schedulesListCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	list, err := api.Schedules(inv.ctx)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(inv.Out, list)
+	}
+	now := time.Now()
+	t := newTable("NAME", "WHEN", "NEXT", "LAST", "PROMPT")
+	for _, s := range list {
+		last := "never"
+		if len(s.Recent) > 0 {
+			last = ago(now, s.Recent[0].At)
+		}
+		t.row(oneLine(s.Name, 40), when(s.ScheduleSpec), nextTime(now, s), last, oneLine(s.Task.Prompt, 60))
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(inv.Err, "There are no schedules. To add one: "+inv.command(`schedules add NAME --cron "0 3 * * *" PROMPT`))
+		return nil
+	}
+	return t.print(inv.Out, inv.outPainter())
+}
+
+func when(s bloom.ScheduleSpec) string {
+	if s.EverySec > 0 {
+		return "every " + (time.Duration(s.EverySec) * time.Second).String()
+	}
+	return s.Cron + " " + s.TimeZone
+}
+
+func nextTime(now time.Time, s bloom.Schedule) string {
+	switch {
+	case s.Paused:
+		return "paused"
+	case s.NextAt == nil:
+		return "never"
+	}
+	return ago(now, *s.NextAt)
+}
+
+// ofSchedule is a command about one schedule.
+type ofSchedule struct {
+	remote
+	Name string `arg:"" help:"The schedule's name."`
+}
+
+// do changes the schedule and prints it.
+func (c *ofSchedule) do(inv *invocation, change func(*client.Client) (bloom.Schedule, error)) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	is, err := change(api)
+	switch {
+	case err != nil:
+		return err
+	case c.JSON:
+		return writeJSON(inv.Out, is)
+	}
+	return printSchedule(inv, is)
+}
+
+type schedulesShowCmd struct{ ofSchedule }
+
+func (c *schedulesShowCmd) Run(inv *invocation) error {
+	return c.do(inv, func(api *client.Client) (bloom.Schedule, error) { return api.Schedule(inv.ctx, c.Name) })
+}
+
+type schedulesPauseCmd struct{ ofSchedule }
+
+func (c *schedulesPauseCmd) Run(inv *invocation) error {
+	return c.do(inv, func(api *client.Client) (bloom.Schedule, error) { return api.PauseSchedule(inv.ctx, c.Name) })
+}
+
+type schedulesResumeCmd struct{ ofSchedule }
+
+func (c *schedulesResumeCmd) Run(inv *invocation) error {
+	return c.do(inv, func(api *client.Client) (bloom.Schedule, error) { return api.ResumeSchedule(inv.ctx, c.Name) })
+}
+
+type schedulesRmCmd struct{ ofSchedule }
+
+func (c *schedulesRmCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	return api.RemoveSchedule(inv.ctx, c.Name)
+}
+
+type schedulesRunCmd struct{ ofSchedule }
+
+func (c *schedulesRunCmd) Run(inv *invocation) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	task, err := api.RunSchedule(inv.ctx, c.Name)
+	switch {
+	case err != nil:
+		return err
+	case c.JSON:
+		return writeJSON(inv.Out, task)
+	}
+	_, err = fmt.Fprintln(inv.Out, task.ID)
+	return err
+}
+
+func printSchedule(inv *invocation, s bloom.Schedule) error {
+	now := time.Now()
+	zone, err := time.LoadLocation(s.TimeZone)
+	if err != nil {
+		zone = time.UTC
+	}
+	shown := func(at int64) string { return time.UnixMilli(at).In(zone).Format("Mon 2006-01-02 15:04 MST") }
+	t := newTable("FIELD", "VALUE")
+	t.row("schedule", s.Name)
+	t.row("when", when(s.ScheduleSpec))
+	t.row("if the last task runs", string(s.Overlap))
+	t.row("after an outage", string(s.CatchUp))
+	t.row("agent", s.Task.AgentSlug)
+	t.row("context", s.Task.ContextID)
+	t.row("prompt", oneLine(s.Task.Prompt, 200))
+	t.row("next", nextTime(now, s))
+	for _, at := range s.Upcoming {
+		t.row("", shown(at))
+	}
+	for i, o := range s.Recent[:min(len(s.Recent), 10)] {
+		name := ""
+		if i == 0 {
+			name = "last"
+		}
+		outcome := "task " + deref(o.TaskID)
+		if o.Skipped != "" {
+			outcome = fmt.Sprintf("skipped: %s", strings.ReplaceAll(o.Skipped, "_", " "))
+		}
+		if o.Count > 1 {
+			outcome += fmt.Sprintf(" (%d times)", o.Count)
+		}
+		t.row(name, shown(o.At)+"  "+outcome)
+	}
+	return t.print(inv.Out, inv.outPainter())
+}

@@ -1,0 +1,82 @@
+package bloom
+
+// Overlap is what a schedule does when the task that it started last has not ended.
+type Overlap string
+
+// Overlaps.
+const (
+	OverlapSkip   Overlap = "skip"   // this time is skipped
+	OverlapAllow  Overlap = "allow"  // another task starts
+	OverlapCancel Overlap = "cancel" // the last one is cancelled, and another starts
+)
+
+// CatchUp is what a schedule does after an outage about the times that it missed.
+type CatchUp string
+
+// CatchUps.
+const (
+	CatchUpOne  CatchUp = "one"  // starts the last one, unless it is more than an hour ago
+	CatchUpNone CatchUp = "none" // waits for the next time
+)
+
+// MaxSchedules is how many schedules an installation may have, MaxOccurrences how many of the last
+// occurrences are shown with each; the audit log has all.
+const (
+	MaxSchedules   = 200
+	MaxOccurrences = 50
+)
+
+// ScheduleSpec says what to start, and when.
+type ScheduleSpec struct {
+	Cron     string   `json:"cron,omitempty" required:"false" maxLength:"200" doc:"Minute, hour, day of the month, month, day of the week: 0 3 * * 1-5; or @hourly, @daily, @weekly, @monthly" example:"0 3 * * 1-5"`
+	EverySec int64    `json:"every_sec,omitempty" required:"false" minimum:"0" maximum:"31536000" doc:"Start every so many seconds instead, at least 60"`
+	TimeZone string   `json:"time_zone" required:"false" maxLength:"64" default:"UTC" doc:"Of cron, by its name: Europe/Kyiv. A time that the clocks skip counts right after the change; one that they repeat counts once"`
+	Task     TaskSpec `json:"task" doc:"The task to start. {{.ScheduledAt}} in prompt and context_id becomes the time, {{.Schedule}} the name: with a fixed context_id each task continues the conversation of the last"`
+	Overlap  Overlap  `json:"overlap" required:"false" enum:"skip,allow,cancel" default:"skip" doc:"If the last task has not ended: skip this time, start another, or cancel the last"`
+	CatchUp  CatchUp  `json:"catch_up" required:"false" enum:"one,none" default:"one" doc:"After an outage: start the last missed time if it is at most an hour ago, or none. Never more than one"`
+	Paused   bool     `json:"paused" required:"false" default:"false" doc:"Nothing starts"`
+}
+
+// Check returns what is wrong with a schedule beyond the limits of its fields.
+func (s ScheduleSpec) Check() (wrong []FieldError) {
+	switch {
+	case (s.Cron == "") == (s.EverySec == 0):
+		wrong = append(wrong, FieldError{Field: "cron", Message: "must be given, or every_sec, but not both"})
+	case s.EverySec != 0 && s.EverySec < 60:
+		wrong = append(wrong, FieldError{Field: "every_sec", Message: "must be at least 60"})
+	}
+	if s.Task.RunAt != 0 || s.Task.DelayMS != 0 || s.Task.IdempotencyKey != "" {
+		wrong = append(wrong, FieldError{Field: "task", Message: "must have no run_at, delay_ms or idempotency_key: the schedule sets the time"})
+	}
+	for _, w := range s.Task.Check() {
+		wrong = append(wrong, FieldError{Field: "task." + w.Field, Message: w.Message})
+	}
+	return wrong
+}
+
+// Schedule starts tasks by the clock.
+type Schedule struct {
+	Name string `json:"name"`
+	ScheduleSpec
+	CreatedAt int64        `json:"created_at" doc:"Unix milliseconds"`
+	CreatedBy string       `json:"created_by" doc:"Who saved it last; its tasks are created in this name"`
+	NextAt    *int64       `json:"next_at" doc:"Unix milliseconds; null while it is paused, and if there is no next time"`
+	Upcoming  []int64      `json:"upcoming" nullable:"false" doc:"The next five times"`
+	Recent    []Occurrence `json:"recent" nullable:"false" doc:"The last 50 occurrences, newest first; the audit log has all"`
+}
+
+// Reasons why an occurrence started nothing.
+const (
+	SkippedMissed  = "missed"     // no server ran at the time
+	SkippedOverlap = "overlap"    // the last task had not ended
+	SkippedFull    = "queue_full" // too many tasks were waiting
+)
+
+// Occurrence is a time at which a schedule was to start a task.
+type Occurrence struct {
+	At      int64   `json:"at" doc:"When it was due, Unix milliseconds; of several, the first"`
+	Count   int64   `json:"count" doc:"How many times in a row this stands for; more than 1 only if they were missed"`
+	TaskID  *string `json:"task_id" doc:"The task that was started"`
+	Skipped string  `json:"skipped,omitempty" enum:"missed,overlap,queue_full" doc:"Why nothing was started"`
+	Manual  bool    `json:"manual,omitempty" doc:"It was started by hand"`
+}
