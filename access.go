@@ -14,32 +14,29 @@ const (
 // Roles lists every role.
 var Roles = []Role{RoleAdmin, RoleClient, RoleWorker, RoleViewer}
 
-// KeyStatus is whether a key can be used.
-type KeyStatus string
-
 // The statuses of a key.
 const (
-	KeyActive  KeyStatus = "active"
-	KeyExpired KeyStatus = "expired"
-	KeyRevoked KeyStatus = "revoked"
+	KeyActive  = "active"
+	KeyExpired = "expired"
+	KeyRevoked = "revoked"
 )
 
 // APIKey describes a key without its text.
 type APIKey struct {
-	ID         string    `json:"id"`
-	Name       string    `json:"name"`
-	Role       Role      `json:"role" enum:"admin,client,worker,viewer"`
-	WorkerID   *string   `json:"worker_id" doc:"The worker that the key acts as, and no other; null when it is not bound to a worker"`
-	Status     KeyStatus `json:"status" enum:"active,expired,revoked"`
-	CreatedAt  int64     `json:"created_at" doc:"Unix milliseconds"`
-	CreatedBy  string    `json:"created_by"`
-	ExpiresAt  *int64    `json:"expires_at" doc:"Unix milliseconds; null when it never expires"`
-	LastUsedAt *int64    `json:"last_used_at" doc:"Unix milliseconds, to about a minute; null when it was never used"`
-	RevokedAt  *int64    `json:"revoked_at" doc:"Unix milliseconds"`
+	ID         string  `json:"id"`
+	Name       string  `json:"name"`
+	Role       Role    `json:"role" enum:"admin,client,worker,viewer"`
+	WorkerID   *string `json:"worker_id" doc:"The worker that the key acts as, and no other; null when it is not bound to a worker"`
+	Status     string  `json:"status" enum:"active,expired,revoked"`
+	CreatedAt  int64   `json:"created_at" doc:"Unix milliseconds"`
+	CreatedBy  string  `json:"created_by"`
+	ExpiresAt  *int64  `json:"expires_at" doc:"Unix milliseconds; null when it never expires"`
+	LastUsedAt *int64  `json:"last_used_at" doc:"Unix milliseconds, to about a minute; null when it was never used"`
+	RevokedAt  *int64  `json:"revoked_at" doc:"Unix milliseconds"`
 }
 
 // StatusAt returns the key's status at a time in Unix milliseconds.
-func (k *APIKey) StatusAt(now int64) KeyStatus {
+func (k *APIKey) StatusAt(now int64) string {
 	switch {
 	case k.RevokedAt != nil:
 		return KeyRevoked

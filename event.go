@@ -66,12 +66,11 @@ type Change struct {
 
 // Kinds of change.
 const (
-	ChangeTask      = "task"
-	ChangeEvents    = "events"
-	ChangeWorker    = "worker"
-	ChangeSettings  = "settings"
-	ChangeAccess    = "access" // keys or sessions
-	ChangeSchedules = "schedules"
+	ChangeTask     = "task"
+	ChangeEvents   = "events"
+	ChangeWorker   = "worker"
+	ChangeSettings = "settings"
+	ChangeAccess   = "access" // keys or sessions
 	// ChangeMissed means that changes may have been lost: whatever is shown or cached should be
 	// read again. It names nothing.
 	ChangeMissed = "missed"

@@ -1,20 +1,17 @@
 package bloom
 
-// Severity is how urgent a problem is.
-type Severity string
-
 // The severities.
 const (
-	SeverityError   Severity = "error"   // work stops, or will soon
-	SeverityWarning Severity = "warning" // work continues, but someone should act
-	SeverityInfo    Severity = "info"    // nothing is wrong: tasks wait because a user asked for it
+	SeverityError   = "error"   // work stops, or will soon
+	SeverityWarning = "warning" // work continues, but someone should act
+	SeverityInfo    = "info"    // nothing is wrong: tasks wait because a user asked for it
 )
 
 // Problem is something wrong with an installation, and how to fix it. Fields that do not apply to
 // the code are absent.
 type Problem struct {
 	Code     string   `json:"code" doc:"Stable; programs may branch on it"`
-	Severity Severity `json:"severity" enum:"error,warning,info"`
+	Severity string   `json:"severity" enum:"error,warning,info"`
 	Sentence string   `json:"sentence" doc:"What is wrong, in English"`
 	Action   string   `json:"action" doc:"What to do about it, in English"`
 	Link     string   `json:"link" doc:"The page of the web application to look at, as a path"`

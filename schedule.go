@@ -1,39 +1,13 @@
 package bloom
 
-// Overlap is what a schedule does when the task that it started last has not ended.
-type Overlap string
-
-// Overlaps.
-const (
-	OverlapSkip   Overlap = "skip"   // this time is skipped
-	OverlapAllow  Overlap = "allow"  // another task starts
-	OverlapCancel Overlap = "cancel" // the last one is cancelled, and another starts
-)
-
-// CatchUp is what a schedule does after an outage about the times that it missed.
-type CatchUp string
-
-// CatchUps.
-const (
-	CatchUpOne  CatchUp = "one"  // starts the last one, unless it is more than an hour ago
-	CatchUpNone CatchUp = "none" // waits for the next time
-)
-
-// MaxSchedules is how many schedules an installation may have, MaxOccurrences how many of the last
-// occurrences are shown with each; the audit log has all.
-const (
-	MaxSchedules   = 200
-	MaxOccurrences = 50
-)
-
 // ScheduleSpec says what to start, and when.
 type ScheduleSpec struct {
 	Cron     string   `json:"cron,omitempty" required:"false" maxLength:"200" doc:"Minute, hour, day of the month, month, day of the week: 0 3 * * 1-5; or @hourly, @daily, @weekly, @monthly" example:"0 3 * * 1-5"`
 	EverySec int64    `json:"every_sec,omitempty" required:"false" minimum:"0" maximum:"31536000" doc:"Start every so many seconds instead, at least 60"`
 	TimeZone string   `json:"time_zone" required:"false" maxLength:"64" default:"UTC" doc:"Of cron, by its name: Europe/Kyiv. A time that the clocks skip counts right after the change; one that they repeat counts once"`
 	Task     TaskSpec `json:"task" doc:"The task to start. {{.ScheduledAt}} in prompt and context_id becomes the time, {{.Schedule}} the name: with a fixed context_id each task continues the conversation of the last"`
-	Overlap  Overlap  `json:"overlap" required:"false" enum:"skip,allow,cancel" default:"skip" doc:"If the last task has not ended: skip this time, start another, or cancel the last"`
-	CatchUp  CatchUp  `json:"catch_up" required:"false" enum:"one,none" default:"one" doc:"After an outage: start the last missed time if it is at most an hour ago, or none. Never more than one"`
+	Overlap  string   `json:"overlap" required:"false" enum:"skip,allow,cancel" default:"skip" doc:"If the last task has not ended: skip this time, start another, or cancel the last"`
+	CatchUp  string   `json:"catch_up" required:"false" enum:"one,none" default:"one" doc:"After an outage: start the last missed time if it is at most an hour ago, or none. Never more than one"`
 	Paused   bool     `json:"paused" required:"false" default:"false" doc:"Nothing starts"`
 }
 
@@ -64,13 +38,6 @@ type Schedule struct {
 	Upcoming  []int64      `json:"upcoming" nullable:"false" doc:"The next five times"`
 	Recent    []Occurrence `json:"recent" nullable:"false" doc:"The last 50 occurrences, newest first; the audit log has all"`
 }
-
-// Reasons why an occurrence started nothing.
-const (
-	SkippedMissed  = "missed"     // no server ran at the time
-	SkippedOverlap = "overlap"    // the last task had not ended
-	SkippedFull    = "queue_full" // too many tasks were waiting
-)
 
 // Occurrence is a time at which a schedule was to start a task.
 type Occurrence struct {

@@ -63,7 +63,7 @@ func (c *schedulesAddCmd) Run(inv *invocation) error {
 		zone = localZone()
 	}
 	saved, err := api.SaveSchedule(inv.ctx, c.Name, bloom.ScheduleSpec{
-		Cron: c.Cron, EverySec: int64(c.Every / time.Second), TimeZone: zone, Task: task, Overlap: bloom.Overlap(c.Overlap), CatchUp: bloom.CatchUp(c.CatchUp), Paused: c.Paused,
+		Cron: c.Cron, EverySec: int64(c.Every / time.Second), TimeZone: zone, Task: task, Overlap: c.Overlap, CatchUp: c.CatchUp, Paused: c.Paused,
 	})
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func (c *schedulesListCmd) Run(inv *invocation) error {
 		fmt.Fprintln(inv.Err, "There are no schedules. To add one: "+inv.command(`schedules add NAME --cron "0 3 * * *" PROMPT`))
 		return nil
 	}
-	return t.print(inv.Out, inv.outPainter())
+	return t.print(inv)
 }
 
 func when(s bloom.ScheduleSpec) string {
@@ -212,8 +212,8 @@ func printSchedule(inv *invocation, s bloom.Schedule) error {
 	t := newTable("FIELD", "VALUE")
 	t.row("schedule", s.Name)
 	t.row("when", when(s.ScheduleSpec))
-	t.row("if the last task runs", string(s.Overlap))
-	t.row("after an outage", string(s.CatchUp))
+	t.row("if the last task runs", s.Overlap)
+	t.row("after an outage", s.CatchUp)
 	t.row("agent", s.Task.AgentSlug)
 	t.row("context", s.Task.ContextID)
 	t.row("prompt", oneLine(s.Task.Prompt, 200))
@@ -235,5 +235,5 @@ func printSchedule(inv *invocation, s bloom.Schedule) error {
 		}
 		t.row(name, shown(o.At)+"  "+outcome)
 	}
-	return t.print(inv.Out, inv.outPainter())
+	return t.print(inv)
 }

@@ -66,7 +66,7 @@ func (s *Service) SaveSchedule(ctx context.Context, name string, spec bloom.Sche
 	if err != nil {
 		return bloom.Schedule{}, err
 	}
-	if len(known) >= bloom.MaxSchedules && !slices.ContainsFunc(known, func(is bloom.Schedule) bool { return is.Name == name }) {
+	if len(known) >= schedule.MaxSchedules && !slices.ContainsFunc(known, func(is bloom.Schedule) bool { return is.Name == name }) {
 		return bloom.Schedule{}, bloom.Conflict("There are %d schedules, which is the limit; remove one first", len(known))
 	}
 	n := bloom.Schedule{Name: name, ScheduleSpec: spec}
@@ -211,21 +211,21 @@ func (s *Service) startOne(ctx context.Context, is bloom.Schedule, now time.Time
 	r := contract.ScheduledStart{Schedule: is.Name, At: *is.NextAt, Next: millis(following), Actor: is.CreatedBy}
 	occurrence := bloom.Occurrence{At: timing.Millis(last), Count: 1}
 	latest := catchUpWindow
-	if is.CatchUp == bloom.CatchUpNone {
+	if is.CatchUp == schedule.CatchUpNone {
 		latest = time.Minute
 	}
 	if now.Sub(last) > latest {
-		occurrence = bloom.Occurrence{At: *is.NextAt, Count: before + 1, Skipped: bloom.SkippedMissed}
+		occurrence = bloom.Occurrence{At: *is.NextAt, Count: before + 1, Skipped: schedule.SkippedMissed}
 	} else if before > 0 {
-		r.Occurrences = append(r.Occurrences, bloom.Occurrence{At: *is.NextAt, Count: before, Skipped: bloom.SkippedMissed})
+		r.Occurrences = append(r.Occurrences, bloom.Occurrence{At: *is.NextAt, Count: before, Skipped: schedule.SkippedMissed})
 	}
-	if occurrence.Skipped == "" && is.Overlap != bloom.OverlapAllow {
+	if occurrence.Skipped == "" && is.Overlap != schedule.OverlapAllow {
 		ended, err := s.lastEnded(ctx, is)
 		switch {
 		case err != nil:
 			return err
 		case !ended:
-			occurrence.Skipped = bloom.SkippedOverlap
+			occurrence.Skipped = schedule.SkippedOverlap
 		}
 	}
 	r.Occurrences = append(r.Occurrences, occurrence)
@@ -234,7 +234,7 @@ func (s *Service) startOne(ctx context.Context, is bloom.Schedule, now time.Time
 		if !errors.Is(err, bloom.ErrQueueFull) {
 			return err
 		}
-		r.Occurrences[len(r.Occurrences)-1].Skipped = bloom.SkippedFull
+		r.Occurrences[len(r.Occurrences)-1].Skipped = schedule.SkippedFull
 	}
 	_, err = s.store.StartScheduled(ctx, r)
 	return err
@@ -250,7 +250,7 @@ func (s *Service) lastEnded(ctx context.Context, is bloom.Schedule) (bool, error
 	switch {
 	case bloom.KindOf(err) == bloom.KindNotFound: // removed in the meantime
 		return true, nil
-	case err != nil || task.Status.Terminal() || is.Overlap != bloom.OverlapCancel:
+	case err != nil || task.Status.Terminal() || is.Overlap != schedule.OverlapCancel:
 		return err == nil && task.Status.Terminal(), err
 	}
 	if _, err = s.store.Cancel(ctx, task.ID, is.CreatedBy); bloom.KindOf(err) == bloom.KindConflict {

@@ -179,7 +179,7 @@ func New(ctx context.Context, c Config) (*Service, error) {
 		if slices.ContainsFunc(changes, func(c bloom.Change) bool { return c.Kind == bloom.ChangeSettings || c.Kind == bloom.ChangeMissed }) {
 			notify(reload)
 		}
-		if slices.ContainsFunc(changes, func(c bloom.Change) bool { return c.Kind == bloom.ChangeSchedules || c.Kind == bloom.ChangeMissed }) {
+		if slices.ContainsFunc(changes, func(c bloom.Change) bool { return c.Kind == contract.ChangeSchedules || c.Kind == bloom.ChangeMissed }) {
 			notify(rescheduled)
 		}
 	})

@@ -101,6 +101,23 @@ func changes() map[string]change {
 			r.call(200, nil, "POST", at+"/complete", `{"lease_id":"`+lease+`","status":"success","output":"o"}`)
 			r.call(200, nil, "DELETE", "/contexts/ctx", "", auth.HeaderKey, key)
 		}},
+		"PUT /api/runtime/schedules/{name}": {[]string{"schedule_saved"}, request(200, "PUT", "/schedules/s", aSchedule)},
+		"DELETE /api/runtime/schedules/{name}": {[]string{"schedule_removed"}, func(r *fixture, key string) {
+			r.call(200, nil, "PUT", "/schedules/s", aSchedule)
+			r.call(200, nil, "DELETE", "/schedules/s", "", auth.HeaderKey, key)
+		}},
+		"POST /api/runtime/schedules/{name}/run": {[]string{"task_created", "schedule_started"}, func(r *fixture, key string) {
+			r.call(200, nil, "PUT", "/schedules/s", aSchedule)
+			r.call(201, nil, "POST", "/schedules/s/run", "", auth.HeaderKey, key)
+		}},
+		"POST /api/runtime/schedules/{name}/pause": {[]string{"schedule_saved"}, func(r *fixture, key string) {
+			r.call(200, nil, "PUT", "/schedules/s", aSchedule)
+			r.call(200, nil, "POST", "/schedules/s/pause", "", auth.HeaderKey, key)
+		}},
+		"POST /api/runtime/schedules/{name}/resume": {[]string{"schedule_saved"}, func(r *fixture, key string) {
+			r.call(200, nil, "PUT", "/schedules/s", strings.Replace(aSchedule, "{", `{"paused":true,`, 1))
+			r.call(200, nil, "POST", "/schedules/s/resume", "", auth.HeaderKey, key)
+		}},
 		"PUT /api/runtime/filters/{name}": {[]string{"filter_saved"}, request(200, "PUT", "/filters/f", `{"status":"failed"}`)},
 		"DELETE /api/runtime/filters/{name}": {[]string{"filter_removed"}, func(r *fixture, key string) {
 			r.call(200, nil, "PUT", "/filters/f", `{"status":"failed"}`)
@@ -134,6 +151,8 @@ func changes() map[string]change {
 }
 
 // For every route that changes something, the audit has the key's name and id and the address.
+const aSchedule = `{"every_sec":3600,"task":{"context_id":"c","agent_slug":"a","prompt":"p"}}`
+
 func TestEveryChangeIsAuditedWithItsKeyAndAddress(t *testing.T) {
 	t.Parallel()
 	changes := changes()

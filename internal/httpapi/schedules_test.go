@@ -10,6 +10,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/auth"
 	"github.com/bloom-runtime/bloom/internal/dispatch"
 	"github.com/bloom-runtime/bloom/internal/httpapi"
+	"github.com/bloom-runtime/bloom/internal/schedule"
 	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
@@ -34,7 +35,7 @@ func TestASchedulesTimesAreAccountedFor(t *testing.T) {
 	r := newFixture(t)
 	var is bloom.Schedule
 	r.call(200, &is, "PUT", "/schedules/hourly", `{"cron":"0 * * * *","time_zone":"Asia/Kolkata","task":{"context_id":"{{.Schedule}} {{.ScheduledAt}}","agent_slug":"a","prompt":"since {{.ScheduledAt}}"}}`)
-	if is.NextAt == nil || len(is.Upcoming) != 5 || is.Upcoming[0] != *is.NextAt || is.Upcoming[1]-is.Upcoming[0] != 3_600_000 || is.Overlap != bloom.OverlapSkip || is.CatchUp != bloom.CatchUpOne {
+	if is.NextAt == nil || len(is.Upcoming) != 5 || is.Upcoming[0] != *is.NextAt || is.Upcoming[1]-is.Upcoming[0] != 3_600_000 || is.Overlap != schedule.OverlapSkip || is.CatchUp != "one" {
 		t.Fatalf("%+v", is)
 	}
 	next := func() int64 { return *is.NextAt }
@@ -49,12 +50,12 @@ func TestASchedulesTimesAreAccountedFor(t *testing.T) {
 		t.Errorf("%+v started %+v", is, task)
 	}
 	is = r.scheduled("hourly", time.Hour, 2)
-	if o := is.Recent[0]; o.Skipped != bloom.SkippedOverlap || o.TaskID != nil {
+	if o := is.Recent[0]; o.Skipped != schedule.SkippedOverlap || o.TaskID != nil {
 		t.Errorf("while the last task waits: %+v", o)
 	}
 	r.call(200, nil, "POST", "/llm-tasks/"+task.ID+"/cancel", "")
 	is = r.scheduled("hourly", 5*time.Hour, 4) // the server was down
-	if missed, started := is.Recent[1], is.Recent[0]; missed.Skipped != bloom.SkippedMissed || missed.Count != 4 || started.TaskID == nil || started.At != first+6*3_600_000 {
+	if missed, started := is.Recent[1], is.Recent[0]; missed.Skipped != schedule.SkippedMissed || missed.Count != 4 || started.TaskID == nil || started.At != first+6*3_600_000 {
 		t.Errorf("after an outage: %+v", is.Recent)
 	}
 	r.call(200, nil, "POST", "/schedules/hourly/pause", "")
@@ -87,7 +88,7 @@ func TestWhatASchedulesOptionsDo(t *testing.T) {
 	if is.Recent[0].TaskID == nil || is.Recent[1].TaskID == nil {
 		t.Errorf("with overlap: %+v", is.Recent)
 	}
-	if is = r.scheduled("allow", 2*time.Hour, 3); is.Recent[0].Skipped != bloom.SkippedFull {
+	if is = r.scheduled("allow", 2*time.Hour, 3); is.Recent[0].Skipped != schedule.SkippedFull {
 		t.Errorf("with a full queue: %+v", is.Recent[0])
 	}
 	for _, o := range is.Recent[1:] {
@@ -105,11 +106,11 @@ func TestWhatASchedulesOptionsDo(t *testing.T) {
 		t.Errorf("the last task is %s", task.Status)
 	}
 	save("none", `,"catch_up":"none"`)
-	if is = r.scheduled("none", 2*time.Hour+10*time.Minute, 1); is.Recent[0].Skipped != bloom.SkippedMissed {
+	if is = r.scheduled("none", 2*time.Hour+10*time.Minute, 1); is.Recent[0].Skipped != schedule.SkippedMissed {
 		t.Errorf("without catching up: %+v", is.Recent)
 	}
 	save("late", "")
-	if is = r.scheduled("late", 2*time.Hour+61*time.Minute, 1); is.Recent[0].Skipped != bloom.SkippedMissed {
+	if is = r.scheduled("late", 2*time.Hour+61*time.Minute, 1); is.Recent[0].Skipped != schedule.SkippedMissed {
 		t.Errorf("more than an hour late: %+v", is.Recent)
 	}
 }
@@ -142,14 +143,14 @@ func TestSchedulesAreChecked(t *testing.T) {
 		method, path, _ := strings.Cut(path, " ")
 		r.fails(404, bloom.CodeNotFound, method, path, "")
 	}
-	for i := range bloom.MaxSchedules {
+	for i := range schedule.MaxSchedules {
 		_, err := r.store.SaveSchedule(t.Context(), bloom.Schedule{Name: fmt.Sprint(i)}, "a")
 		must(t, err)
 	}
 	r.fails(409, bloom.CodeConflict, "PUT", "/schedules/a", ok)
 	r.call(200, nil, "PUT", "/schedules/7", ok)
 	var list []bloom.Schedule
-	if r.call(200, &list, "GET", "/schedules", ""); len(list) != bloom.MaxSchedules || string(storable.MustJSON(list[0].Recent)) != "[]" {
+	if r.call(200, &list, "GET", "/schedules", ""); len(list) != schedule.MaxSchedules || string(storable.MustJSON(list[0].Recent)) != "[]" {
 		t.Errorf("%d schedules", len(list))
 	}
 }

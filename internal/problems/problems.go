@@ -146,7 +146,7 @@ func (f *facts) read(ctx context.Context, r *Finder) error {
 	return cmp.Or(errs[:]...)
 }
 
-var severities = []bloom.Severity{bloom.SeverityError, bloom.SeverityWarning, bloom.SeverityInfo}
+var severities = []string{bloom.SeverityError, bloom.SeverityWarning, bloom.SeverityInfo}
 
 // add adds a problem with its texts.
 func (f *facts) add(p bloom.Problem) {
@@ -156,14 +156,14 @@ func (f *facts) add(p bloom.Problem) {
 }
 
 // named adds a problem of the things named, if there are any.
-func (f *facts) named(severity bloom.Severity, code string, names []string) {
+func (f *facts) named(severity string, code string, names []string) {
 	if len(names) > 0 {
 		f.add(bloom.Problem{Code: code, Severity: severity, Count: int64(len(names)), Names: names})
 	}
 }
 
 // severe returns SeverityError if work stops, else SeverityWarning.
-func severe(stops bool) bloom.Severity {
+func severe(stops bool) string {
 	if stops {
 		return bloom.SeverityError
 	}

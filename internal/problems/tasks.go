@@ -13,7 +13,7 @@ import (
 // covered by the problems of workers, or are no problem.
 var waitProblems = map[bloom.WaitReason]struct {
 	code     string
-	severity bloom.Severity
+	severity string
 	now      bool // a problem at once, not only after waitPatience
 }{
 	WaitLabels:  {CodeWaitLabels, bloom.SeverityError, true},

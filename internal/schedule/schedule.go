@@ -11,6 +11,26 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
+// What a schedule does when the task that it started last has not ended.
+const (
+	OverlapSkip   = "skip"   // this time is skipped
+	OverlapAllow  = "allow"  // another task starts
+	OverlapCancel = "cancel" // the last one is cancelled, and another starts
+)
+
+// CatchUpNone means that a missed time starts nothing; by default the last one does.
+const CatchUpNone = "none"
+
+// Reasons why an occurrence started nothing.
+const (
+	SkippedMissed  = "missed"     // no server ran at the time
+	SkippedOverlap = "overlap"    // the last task had not ended
+	SkippedFull    = "queue_full" // too many tasks were waiting
+)
+
+// MaxSchedules is how many schedules an installation may have.
+const MaxSchedules = 200
+
 // parser reads five fields as cron does: with both a day of the month and a day of the week, either
 // of them is enough.
 var parser = cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.DowOrDom | cron.Descriptor)

@@ -18,14 +18,14 @@ var schedules = table("schedules", "name text, spec text, created_at bigint, cre
 		return append(v, name, string(storable.MustJSON(s.ScheduleSpec)), s.CreatedAt, s.CreatedBy, s.NextAt, string(storable.MustJSON(s.Recent)))
 	}, nil)
 
-const scheduleColumns = `x.name, x.spec, x.created_at, x.created_by, x.next_at, x.recent`
+const scheduleColumns = `s.name, s.spec, s.created_at, s.created_by, s.next_at, s.recent`
 
 func scheduleFields(s *bloom.Schedule) []any {
 	return []any{&s.Name, &object{&s.ScheduleSpec}, &s.CreatedAt, &s.CreatedBy, &s.NextAt, &object{&s.Recent}}
 }
 
 func loadSchedules(l *Load, v *Values[string, *bloom.Schedule]) {
-	pickRows(l, v, "x", scheduleColumns, scheduleFields, func(s *bloom.Schedule) string { return s.Name })
+	pickRows(l, v, "s", scheduleColumns, scheduleFields, func(s *bloom.Schedule) string { return s.Name })
 }
 
 // SaveSchedule creates or replaces a schedule.
@@ -41,7 +41,7 @@ func (s *Store) SaveSchedule(ctx context.Context, n bloom.Schedule, actor string
 			saved.CreatedAt, saved.Recent = was.CreatedAt, was.Recent
 		}
 		schedules.put(u, n.Name, &saved)
-		u.notify = append(u.notify, bloom.Change{Kind: bloom.ChangeSchedules})
+		u.notify = append(u.notify, bloom.Change{Kind: contract.ChangeSchedules})
 		u.audit(audit.ActionScheduleSaved, audit.EntitySchedule, n.Name, actor, "Saved the schedule "+n.Name, storable.MustJSON(saved.ScheduleSpec))
 		return saved, nil
 	})
@@ -58,7 +58,7 @@ func (s *Store) RemoveSchedule(ctx context.Context, name, actor string) error {
 			return struct{}{}, err
 		}
 		schedules.put(u, name, nil)
-		u.notify = append(u.notify, bloom.Change{Kind: bloom.ChangeSchedules})
+		u.notify = append(u.notify, bloom.Change{Kind: contract.ChangeSchedules})
 		u.audit(audit.ActionScheduleRemoved, audit.EntitySchedule, name, actor, "Removed the schedule "+name, nil)
 		return struct{}{}, nil
 	})
@@ -102,29 +102,29 @@ func (s *Store) StartScheduled(ctx context.Context, r contract.ScheduledStart) (
 		}
 		slices.Reverse(recorded)
 		is.Recent = append(recorded, is.Recent...)
-		is.Recent = is.Recent[:min(len(is.Recent), bloom.MaxOccurrences)]
+		is.Recent = is.Recent[:min(len(is.Recent), contract.MaxOccurrences)]
 		if r.At != 0 {
 			is.NextAt = r.Next
 		}
 		schedules.put(u, r.Schedule, is)
-		u.notify = append(u.notify, bloom.Change{Kind: bloom.ChangeSchedules})
+		u.notify = append(u.notify, bloom.Change{Kind: contract.ChangeSchedules})
 		return task, nil
 	})
 }
 
 // Schedules lists all schedules by name.
 func (s *Store) Schedules(ctx context.Context) ([]bloom.Schedule, error) {
-	return all(ctx, s, scheduleFields, `SELECT `+scheduleColumns+` FROM schedules x ORDER BY x.name`)
+	return all(ctx, s, scheduleFields, `SELECT `+scheduleColumns+` FROM schedules s ORDER BY s.name`)
 }
 
 // Schedule returns one schedule.
 func (s *Store) Schedule(ctx context.Context, name string) (bloom.Schedule, error) {
-	return single(ctx, s, scheduleFields, errNoSchedule, `SELECT `+scheduleColumns+` FROM schedules x WHERE x.name = $1`, storable.Text(name))
+	return single(ctx, s, scheduleFields, errNoSchedule, `SELECT `+scheduleColumns+` FROM schedules s WHERE s.name = $1`, storable.Text(name))
 }
 
 // DueSchedules returns schedules that are due, and the next time of all others.
 func (s *Store) DueSchedules(ctx context.Context, now int64) (due []bloom.Schedule, next int64, err error) {
-	if due, err = all(ctx, s, scheduleFields, `SELECT `+scheduleColumns+` FROM schedules x WHERE x.next_at <= $1 ORDER BY x.next_at`, now); err != nil {
+	if due, err = all(ctx, s, scheduleFields, `SELECT `+scheduleColumns+` FROM schedules s WHERE s.next_at <= $1 ORDER BY s.next_at`, now); err != nil {
 		return nil, 0, err
 	}
 	next, err = single(ctx, s, Self[int64], nil, `SELECT coalesce(min(next_at), 0) FROM schedules WHERE next_at > $1`, now)

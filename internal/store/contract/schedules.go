@@ -6,6 +6,12 @@ import (
 	"github.com/bloom-runtime/bloom"
 )
 
+// ChangeSchedules is the kind of changes of schedules.
+const ChangeSchedules = "schedules"
+
+// MaxOccurrences is how many of the last occurrences are kept with a schedule; the audit log has all.
+const MaxOccurrences = 50
+
 // ScheduledStart is what becomes of a time of a schedule.
 type ScheduledStart struct {
 	Schedule string

@@ -205,3 +205,22 @@ func (p *pair) ReplaceSettings(ctx context.Context, was, set map[string]string, 
 func (p *pair) PutSettings(ctx context.Context, set map[string]string, a bloom.Audit) error {
 	return p.next().PutSettings(ctx, set, a)
 }
+
+func (p *pair) SaveSchedule(ctx context.Context, is bloom.Schedule, actor string) (bloom.Schedule, error) {
+	return p.next().SaveSchedule(ctx, is, actor)
+}
+func (p *pair) RemoveSchedule(ctx context.Context, name, actor string) error {
+	return p.next().RemoveSchedule(ctx, name, actor)
+}
+func (p *pair) Schedules(ctx context.Context) ([]bloom.Schedule, error) {
+	return p.next().Schedules(ctx)
+}
+func (p *pair) Schedule(ctx context.Context, name string) (bloom.Schedule, error) {
+	return p.next().Schedule(ctx, name)
+}
+func (p *pair) DueSchedules(ctx context.Context, now int64) ([]bloom.Schedule, int64, error) {
+	return p.next().DueSchedules(ctx, now)
+}
+func (p *pair) StartScheduled(ctx context.Context, r contract.ScheduledStart) (*bloom.Task, error) {
+	return p.next().StartScheduled(ctx, r)
+}
