@@ -107,7 +107,7 @@ type commands struct {
 	Completion completionCmd `cmd:"" group:"Tools:" help:"Print a completion script for bash, zsh or fish."`
 	Man        manCmd        `cmd:"" group:"Tools:" help:"Print the manual page."`
 	Licenses   licensesCmd   `cmd:"" group:"Tools:" help:"Print the licences of the components that are built in."`
-	Version    versionCmd    `cmd:"" group:"Tools:" help:"Print the version."`
+	Version    versionCmd    `cmd:"" hidden:"" group:"Tools:" help:"Print the version."`
 	Help_      helpCmd       `cmd:"" group:"Tools:" name:"help" help:"Explain a command, or: settings, ids, output, exit-codes."`
 	Complete   completeCmd   `cmd:"" group:"Tools:" name:"__complete" hidden:""`
 }

@@ -32,17 +32,6 @@ type schedulesAddCmd struct {
 	taskFlags
 }
 
-// Help has what the flags cannot say.
-func (*schedulesAddCmd) Help() string {
-	return `Each task starts a conversation of its own, unless --context names one to continue.
-{{.ScheduledAt}} in the prompt becomes the time, {{.Schedule}} the name.
-
-Examples:
-
-    bloom schedules add review --cron "0 3 * * 1-5" "Review what changed since yesterday"
-    bloom schedules add inbox --every 2h --overlap cancel "Sort the new mail in inbox/"`
-}
-
 func (c *schedulesAddCmd) Run(inv *invocation) error {
 	if c.Delay != 0 || c.IdempotencyKey != "" {
 		return usagef("--delay and --idempotency-key do not apply: the schedule sets the time")
@@ -174,11 +163,17 @@ func (c *schedulesResumeCmd) Run(inv *invocation) error {
 	return c.do(inv, func(api *client.Client) (bloom.Schedule, error) { return api.ResumeSchedule(inv.ctx, c.Name) })
 }
 
-type schedulesRmCmd struct{ ofSchedule }
+type schedulesRmCmd struct {
+	ofSchedule
+	consent
+}
 
 func (c *schedulesRmCmd) Run(inv *invocation) error {
 	api, err := c.open()
 	if err != nil {
+		return err
+	}
+	if err := c.ask(inv, "Remove the schedule "+c.Name); err != nil {
 		return err
 	}
 	return api.RemoveSchedule(inv.ctx, c.Name)
