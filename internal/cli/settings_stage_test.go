@@ -68,6 +68,7 @@ func (s *stage) script() string {
 	s.file("claude", `#!/bin/sh
 case "$1" in --version) echo "2.1.197 (Claude Code)"; exit 0;; --help) exit 0;; auth) echo '{"loggedIn":true,"authMethod":"api_key"}'; exit 0;; esac
 dir="`+s.dir+`"
+printf '%s\n' "$@" >"$dir/started.tmp"; mv "$dir/started.tmp" "$dir/started"
 echo '{"type":"system","subtype":"init","session_id":"11111111-1111-4111-8111-111111111111","tools":[]}'
 read -r prompt || [ -n "$prompt" ] || exit 0
 printf '%s\n' "$@" >"$dir/args.tmp"; env >"$dir/env.tmp"; pwd >"$dir/pwd.tmp"

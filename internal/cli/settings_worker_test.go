@@ -86,7 +86,7 @@ func workerScenes() map[string]scene {
 		}}}},
 		"processes kept alive": {roles: workers, sets: []set{{"--warm", "2", func(s *stage) {
 			s.await("a claude that waits for turns", func() bool {
-				args, err := os.ReadFile(filepath.Join(s.dir, "args"))
+				args, err := os.ReadFile(filepath.Join(s.dir, "started"))
 				return err == nil && strings.Contains(string(args), "--input-format\nstream-json")
 			})
 		}}}},
