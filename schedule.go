@@ -2,7 +2,7 @@ package bloom
 
 // ScheduleSpec says what to start, and when.
 type ScheduleSpec struct {
-	Cron     string   `json:"cron,omitempty" required:"false" maxLength:"200" doc:"Minute, hour, day of the month, month, day of the week: 0 3 * * 1-5; or @hourly, @daily, @weekly, @monthly" example:"0 3 * * 1-5"`
+	Cron     string   `json:"cron,omitempty" required:"false" maxLength:"200" doc:"Minute, hour, day, month and weekday: 0 3 * * 1-5; or @hourly, @daily, @weekly, @monthly" example:"0 3 * * 1-5"`
 	EverySec int64    `json:"every_sec,omitempty" required:"false" minimum:"0" maximum:"31536000" doc:"Start every so many seconds instead, at least 60"`
 	TimeZone string   `json:"time_zone" required:"false" maxLength:"64" default:"UTC" doc:"Of cron, by its name: Europe/Kyiv. A time that the clocks skip counts right after the change; one that they repeat counts once"`
 	Task     TaskSpec `json:"task" doc:"The task to start. {{.ScheduledAt}} in prompt and context_id becomes the time, {{.Schedule}} the name: with a fixed context_id each task continues the conversation of the last"`

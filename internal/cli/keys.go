@@ -139,9 +139,9 @@ func (c *keysListCmd) Run(inv *invocation) error {
 
 func keyStatus(k bloom.APIKey) cell {
 	if k.Status == bloom.KeyActive {
-		return cell{string(k.Status), styleGreen}
+		return cell{k.Status, styleGreen}
 	}
-	return cell{string(k.Status), styleYellow}
+	return cell{k.Status, styleYellow}
 }
 
 type keysRmCmd struct {

@@ -23,7 +23,7 @@ type schedulesCmd struct {
 type schedulesAddCmd struct {
 	remote
 	Name     string        `arg:"" help:"The schedule's name."`
-	Cron     string        `name:"cron" placeholder:"EXPR" help:"Minute, hour, day of the month, month, day of the week: \"0 3 * * 1-5\"; or @hourly, @daily, @weekly, @monthly."`
+	Cron     string        `name:"cron" placeholder:"EXPR" help:"Minute, hour, day, month and weekday: \"0 3 * * 1-5\"; or @hourly, @daily, @weekly, @monthly."`
 	Every    time.Duration `name:"every" placeholder:"DURATION" help:"Start at this interval instead, at least 1m."`
 	TimeZone string        `name:"time-zone" placeholder:"ZONE" help:"Time zone of --cron, for example Europe/Kyiv; default: this machine's."`
 	Overlap  string        `name:"overlap" enum:"skip,allow,cancel" default:"skip" help:"If the last task has not ended: skip this time, allow another task, or cancel the last."`
