@@ -104,10 +104,10 @@ TESTFLAGS = -vet=off -ldflags=-w -shuffle=on -timeout 20m
 RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false
 
 # These take longest, and so begin first: whatever runs alone at the end costs its whole time.
-SLOWEST = ./e2e ./internal/store/postgres ./internal/app ./internal/httpapi ./internal/worker ./deploy
+SLOWEST = ./internal/store/postgres ./internal/httpapi ./internal/worker ./deploy
 
-# These start hundreds of processes, or use a store as others do with the detector.
-UNRACED = ./internal/claude ./internal/cli ./internal/memory ./internal/store/sqlite
+# These start hundreds of processes, or use what others test with the detector. The slowest are first.
+UNRACED = ./e2e ./internal/claude ./internal/app ./internal/cli ./internal/memory ./internal/store/sqlite
 
 .PHONY: test
 test: test-deps build ## Run all tests, most with the race detector, in random order

@@ -63,6 +63,9 @@ func giveUp(err error) int {
 
 func build(dir string) error {
 	args := append([]string{"build", "-o", dir + "/"}, buildFlags...)
+	if len(buildFlags) == 0 {
+		args = append(args, "-trimpath") // as make build does: most of it is in the build cache
+	}
 	cmd := exec.Command("go", append(args, "./cmd/bloom", "./cmd/bloom-standin")...)
 	cmd.Dir = ".."
 	if out, err := cmd.CombinedOutput(); err != nil {
