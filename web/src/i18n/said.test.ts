@@ -18,6 +18,7 @@ const places = [
   'internal/guard',
   'internal/httpapi',
   'internal/lifecycle',
+  'internal/schedule',
   'internal/search',
   'internal/store',
   'internal/store/postgres',
