@@ -9,9 +9,12 @@ const proxied = ['/api', '/openapi.json', '/metrics', '/health', '/healthz', '/r
 /** Names what the application is made of, for its service worker to keep. The reference of the API is too large for that. */
 const files: Plugin = {
   name: 'files',
-  generateBundle(_, bundle) {
-    const names = Object.keys(bundle).filter((name) => name.startsWith('assets/') && !/\/docs-/.test(name))
-    this.emitFile({ type: 'asset', fileName: 'files.json', source: JSON.stringify(names.map((name) => `/${name}`)) })
+  generateBundle: {
+    order: 'post', // a chunk that became part of another one is gone by then
+    handler(_, bundle) {
+      const names = Object.keys(bundle).filter((name) => name.startsWith('assets/') && !/\/docs-/.test(name))
+      this.emitFile({ type: 'asset', fileName: 'files.json', source: JSON.stringify(names.map((name) => `/${name}`)) })
+    },
   },
 }
 

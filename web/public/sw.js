@@ -56,7 +56,7 @@ async function fresh(request, name) {
 // A new version of the application: the files of the old one go.
 let current = ''
 async function forget(html) {
-  const entry = /\/assets\/index-[\w-]+\.js/.exec(html)?.[0] ?? ''
+  const entry = /\/assets\/common-[\w-]+\.js/.exec(html)?.[0] ?? ''
   if (entry === current) return
   const cache = await caches.open(shell)
   if (entry && !(await cache.match(entry)))
