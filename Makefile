@@ -107,15 +107,17 @@ RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false
 SLOWEST = ./internal/store/postgres ./internal/httpapi ./internal/worker ./deploy
 
 # These start hundreds of processes, or use what others test with the detector. The slowest are first.
-UNRACED = ./e2e ./internal/claude ./internal/app ./internal/cli ./internal/memory ./internal/store/sqlite
+UNRACED = ./e2e ./internal/claude ./internal/app ./internal/cli ./internal/memory
+
+# The suite of stores waits for PostgreSQL most of the time, and SQLite passes it with the detector.
+SUITES = ^(TestStore|TestTwoReplicasAreOneStore)$$
 
 .PHONY: test
 test: test-deps build ## Run all tests, most with the race detector, in random order
-	@# Two replicas pass the suite that TestStore is, with the detector.
-	go test $(TESTFLAGS) $(RACE) -skip '^TestStore$$' $(SLOWEST) $$(go list ./... | grep -vxF "$$(go list $(SLOWEST) $(UNRACED))")
+	go test $(TESTFLAGS) $(RACE) -skip '$(SUITES)' $(SLOWEST) $$(go list ./... | grep -vxF "$$(go list $(SLOWEST) $(UNRACED))")
 	@# Built as make build does, they find nearly everything in the build cache.
 	CGO_ENABLED=0 go test $(TESTFLAGS) -trimpath $(UNRACED)
-	CGO_ENABLED=0 go test $(TESTFLAGS) -trimpath -run '^TestStore$$' ./internal/store/postgres
+	CGO_ENABLED=0 go test $(TESTFLAGS) -trimpath -parallel 8 -run '$(SUITES)' ./internal/store/postgres
 	cd bench && CGO_ENABLED=0 go test $(TESTFLAGS) -trimpath ./...
 	$(NPM) run -s test
 	$(NPM) run -s e2e

@@ -37,7 +37,7 @@ var migrated = pgtest.Template{Prepare: func(url string) error {
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T, clock timing.Clock) contract.Store {
+	storetest.Run(t, 200, func(t *testing.T, clock timing.Clock) contract.Store {
 		url := migrated.Start(t)
 		return breakable{open(t, url, clock), url}
 	})

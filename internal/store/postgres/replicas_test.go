@@ -30,7 +30,7 @@ func openPair(t testing.TB, clock timing.Clock) *pair {
 
 func TestTwoReplicasAreOneStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T, clock timing.Clock) contract.Store { return openPair(t, clock) })
+	storetest.Run(t, 20, func(t *testing.T, clock timing.Clock) contract.Store { return openPair(t, clock) })
 }
 
 func (p *pair) next() *postgres.Store { return p.stores[p.turn.Add(1)%2] }

@@ -61,7 +61,7 @@ func TestConformance(t *testing.T) { //nolint:tparallel // the plans are checked
 	var mu sync.Mutex
 	plans := map[string]string{}
 	t.Run("suite", func(t *testing.T) {
-		storetest.Run(t, func(t *testing.T, clock timing.Clock) contract.Store {
+		storetest.Run(t, 200, func(t *testing.T, clock timing.Clock) contract.Store {
 			path := filepath.Join(t.TempDir(), "bloom.db")
 			s := openAt(t, path, clock)
 			t.Cleanup(func() {

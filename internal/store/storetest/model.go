@@ -10,11 +10,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
-// modelChecks is the number of random histories in an ordinary run;
+// modelChecks is the number of random histories in one part of an ordinary run;
 // -rapid.checks=10000 -rapid.steps=50 is what the nightly run uses.
 const modelChecks = "10"
 
@@ -64,7 +63,7 @@ func runModel(t *testing.T, open Open) {
 	})
 }
 
-// model is the reference implementation: plain maps and the rules of internal/lifecycle.
+// model is the reference implementation: plain maps and the rules of model_rules.go.
 type model struct {
 	*rapid.T
 	h       *harness
@@ -80,7 +79,9 @@ type modelTask struct {
 	priority    int
 	labels      []string
 	state       bloom.TaskState
-	queuedAt    int64 // the latest time at which it became claimable
+	holder      *modelLease // nil unless it is leased or running
+	last        *modelLease // the latest lease; nil before the first and after a manual requeue
+	queuedAt    int64       // the latest time at which it became claimable
 }
 
 type modelLease struct {
@@ -140,25 +141,6 @@ func (m *model) agree(what string, got, want error) bool {
 		m.Fatalf("%s: the store says %v, the model %v", what, got, want)
 	}
 	return want == nil
-}
-
-func (m *model) apply(t *modelTask, l *modelLease, tr lifecycle.Transition) {
-	if tr.Noop {
-		return
-	}
-	terminal := tr.Task.Status.Terminal() && !t.state.Status.Terminal()
-	t.state = tr.Task
-	if l != nil {
-		l.Lease = tr.Lease
-	}
-	t.queuedAt = m.now()
-	if terminal {
-		for _, o := range m.tasks { // the next task of the context opens now
-			if o.ordered && o.context == t.context {
-				o.queuedAt = m.now()
-			}
-		}
-	}
 }
 
 func (m *model) compare(*rapid.T) {

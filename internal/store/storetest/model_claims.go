@@ -8,13 +8,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 func (m *model) lease(t *rapid.T) {
 	task := m.anyTask(t)
-	_, refused := lifecycle.GrantLease(task.state, task.id, task.context, "", "", modelTTL, m.blocked(task), m.now())
+	refused := m.grantable(task)
 	fits := false
 	for name, w := range m.workers {
 		fits = fits || m.free(name) > 0 && m.carries(w, task)
@@ -54,11 +53,9 @@ func (m *model) claim(t *rapid.T) {
 	}
 	for _, l := range m.leases {
 		if slices.Contains(held, l.ID) {
-			tr, err := lifecycle.Heartbeat(l.task.state, l.Lease, m.now())
-			if err != nil {
+			if err := m.beat(l); err != nil {
 				t.Fatal(err)
 			}
-			m.apply(l.task, l, tr)
 		}
 	}
 	if len(res.Leases) > want || len(res.Lost) > 0 || len(res.Renewed) != len(held) {
@@ -114,15 +111,13 @@ func (m *model) delayedOpen(o *modelTask) bool { return o.state.RunAt > o.queued
 
 // granted applies a lease that the store granted.
 func (m *model) granted(task *modelTask, l bloom.Lease) error {
-	tr, err := lifecycle.GrantLease(task.state, task.id, task.context, l.ID, l.WorkerID, modelTTL, m.blocked(task), m.now())
-	if err != nil {
+	if err := m.grantable(task); err != nil {
 		return err
 	}
-	if d := cmp.Diff(tr.Lease, l); d != "" {
+	ml := m.grant(task, l.ID, l.WorkerID)
+	if d := cmp.Diff(ml.Lease, l); d != "" {
 		return fmt.Errorf("another lease (-model +store):\n%s", d)
 	}
-	ml := &modelLease{task: task}
-	m.apply(task, ml, tr)
 	m.leases = append(m.leases, ml)
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
@@ -37,11 +36,11 @@ func (m *model) create(t *rapid.T) {
 
 func (m *model) heartbeat(t *rapid.T) {
 	l := m.anyLease(t)
-	tr, refused := lifecycle.Heartbeat(l.task.state, l.Lease, m.now())
-	tr.Lease.Usage.TokensUsed = rapid.Int64Range(0, 100).Draw(t, "used")
-	r, err := m.h.s.Heartbeat(m.h.ctx, l.TaskID, l.ID, &tr.Lease.Usage)
-	if m.agree("heartbeat", err, refused) {
-		m.apply(l.task, l, tr)
+	usage := l.Usage
+	usage.TokensUsed = rapid.Int64Range(0, 100).Draw(t, "used")
+	r, err := m.h.s.Heartbeat(m.h.ctx, l.TaskID, l.ID, &usage)
+	if m.agree("heartbeat", err, m.beat(l)) {
+		l.Usage = usage
 		if d := cmp.Diff(l.Lease, r.Lease); d != "" {
 			t.Fatalf("lease (-model +store):\n%s", d)
 		}
@@ -57,13 +56,13 @@ func (m *model) complete(t *rapid.T) {
 	case 2:
 		req = failure(l.TaskID, l.ID, "shaken", true)
 	}
-	tr, refused := lifecycle.Finish(l.task.state, l.Lease, req.Completion, m.now())
 	replay := l.done != nil && l.done.BodyHash == req.BodyHash
-	if l.done != nil {
+	var refused error
+	switch {
+	case l.done == nil:
+		refused = m.finish(l, req.Completion)
+	case !replay:
 		refused = bloom.ErrOtherOutcome
-	}
-	if replay {
-		refused = nil
 	}
 	c, err := m.h.s.Complete(m.h.ctx, req)
 	if !m.agree("complete", err, refused) {
@@ -79,7 +78,6 @@ func (m *model) complete(t *rapid.T) {
 		return
 	}
 	l.done = &req
-	m.apply(l.task, l, tr)
 }
 
 func (m *model) release(t *rapid.T) {
@@ -88,50 +86,28 @@ func (m *model) release(t *rapid.T) {
 	if rapid.Bool().Draw(t, "later") {
 		spec.NotBefore = m.now() + 5_000
 	}
-	tr, refused := lifecycle.Release(l.task.state, l.Lease, spec.Reason, spec.NotBefore, m.now())
-	if l.done != nil && refused == nil && tr.Noop {
-		refused = nil // a retried completion also released it
-	}
 	_, err := m.h.s.Release(m.h.ctx, l.TaskID, spec, "w")
-	if m.agree("release", err, refused) {
-		m.apply(l.task, l, tr)
-	}
+	m.agree("release", err, m.unlease(l, spec.NotBefore))
 }
 
 func (m *model) cancel(t *rapid.T) {
 	task := m.anyTask(t)
-	tr, refused := lifecycle.Cancel(task.state, m.now())
 	_, err := m.h.s.Cancel(m.h.ctx, task.id, "me")
-	if m.agree("cancel", err, refused) {
-		m.apply(task, nil, tr)
-	}
+	m.agree("cancel", err, m.withdraw(task))
 }
 
 func (m *model) requeue(t *rapid.T) {
 	task := m.anyTask(t)
-	tr, refused := lifecycle.Requeue(task.state, m.now())
 	_, err := m.h.s.Requeue(m.h.ctx, task.id, "me")
-	if m.agree("requeue", err, refused) {
-		m.apply(task, nil, tr)
-	}
+	m.agree("requeue", err, m.again(task))
 }
 
 func (m *model) reap(t *rapid.T) {
 	want := contract.Reaped{}
 	for _, l := range m.leases {
-		tr := lifecycle.Expire(l.task.state, l.Lease, m.now())
-		if tr.Noop {
-			continue
+		if m.expire(l) {
+			reaped(&want, l.task.state.Status)
 		}
-		switch tr.Task.Status {
-		case bloom.TaskDead:
-			want.Dead++
-		case bloom.TaskCancelled:
-			want.Cancelled++
-		default:
-			want.Requeued++
-		}
-		m.apply(l.task, l, tr)
 	}
 	got, err := m.h.s.Reap(m.h.ctx, 1000)
 	if err != nil || got != want {

@@ -4,7 +4,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/bloom-runtime/bloom"
-	"github.com/bloom-runtime/bloom/internal/lifecycle"
 )
 
 func (m *model) register(name string, slots int, labels ...string) {
@@ -35,11 +34,9 @@ func (m *model) remove(t *rapid.T) {
 	m.workers[name].removed = true
 	for _, l := range m.leases {
 		if l.WorkerID == name && l.Status == bloom.LeaseActive {
-			tr, err := lifecycle.Release(l.task.state, l.Lease, "", 0, m.now())
-			if err != nil {
+			if err := m.unlease(l, 0); err != nil {
 				t.Fatal(err)
 			}
-			m.apply(l.task, l, tr)
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/audit"
-	"github.com/bloom-runtime/bloom/internal/lifecycle"
 	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
@@ -61,7 +60,7 @@ func (m *model) old(t *rapid.T) {
 	before := m.now() - modelKept.Milliseconds()
 	want := 0
 	for _, task := range slices.Clone(m.tasks) {
-		if !lifecycle.Removable(task.state, before) {
+		if !task.state.Status.Terminal() || task.state.UpdatedAt >= before {
 			continue
 		}
 		want++

@@ -4,6 +4,7 @@ package storetest
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
@@ -19,8 +20,9 @@ import (
 // its own time (a database server's) ignores the clock and implements Timed.
 type Open func(t *testing.T, clock timing.Clock) contract.Store
 
-// Run tests a store, and checks the invariants after each test.
-func Run(t *testing.T, open Open) {
+// Run tests a store with every test and as many random histories, and checks the invariants after
+// each.
+func Run(t *testing.T, histories int, open Open) {
 	groups := []struct {
 		name  string
 		tests map[string]func(*harness)
@@ -49,7 +51,12 @@ func Run(t *testing.T, open Open) {
 	}
 	t.Run("model", func(t *testing.T) {
 		t.Parallel()
-		runModel(t, open)
+		for part := range histories / 10 {
+			t.Run(strconv.Itoa(part), func(t *testing.T) {
+				t.Parallel()
+				runModel(t, open)
+			})
+		}
 	})
 }
 
