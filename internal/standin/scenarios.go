@@ -59,6 +59,7 @@ var scenarios = map[string]func(step int, dir string) Reply{
 	"asks": func(int, string) Reply {
 		return Reply{Text: "There are two queues in the folder.\n\n**Which of them should I change?**"}
 	},
+	"files":   files,
 	"denied":  denied,
 	"hostile": func(int, string) Reply { return Reply{Text: hostile} },
 	"big":     func(int, string) Reply { return Reply{Text: strings.Repeat(bigLine, 2<<20/len(bigLine))} },
@@ -80,6 +81,22 @@ func denied(step int, _ string) Reply {
 		return Reply{Text: "I could not read the page."}
 	}
 	return Tool("I'll read the page.", "WebFetch", map[string]any{"url": "https://docs.invalid/", "prompt": "Summarise it"})
+}
+
+// files writes a file of each kind that the web application previews.
+func files(step int, dir string) Reply {
+	if step >= len(written) {
+		return Reply{Text: "The report, its data, a chart and a page are in `out`."}
+	}
+	file := written[step]
+	return Tool("", "Write", map[string]any{"file_path": path.Join(dir, "out", file.name), "content": file.content})
+}
+
+var written = []struct{ name, content string }{
+	{"report.md", "# Queue report\n\nThe queue is **empty** most of the time.\n"},
+	{"waits.csv", "day,tasks,longest wait\nMonday,12,\"1,5 s\"\nTuesday,30,\"4 s\"\n"},
+	{"chart.svg", `<svg xmlns="http://www.w3.org/2000/svg" width="480" height="240" viewBox="0 0 120 60"><rect width="120" height="60" fill="#eef"/><path d="M20 60V30h20v30zm40 0V10h20v50z" fill="#55c"/></svg>`},
+	{"page.html", `<!doctype html><style>h1{color:rgb(0,128,0)}</style><h1>Waits</h1><p>Tuesday was the busiest day.</p><img alt="" src="http://example.invalid/pixel.png"><script>document.querySelector("h1").textContent=parent.document.title="ran"</script>`},
 }
 
 // count sends a text every second, n times.

@@ -22,6 +22,38 @@ test('a task is created in the form, streams as a conversation and shows its res
   await expect(page.getByRole('heading', { level: 1 })).toContainText('Build a small queue')
 })
 
+test('a task is asked for on the overview, by an agent and in a context; what failed is there with what to do', async ({
+  page,
+  runtime,
+}) => {
+  const { id } = await runtime.task('Translate it. scenario: refused')
+  expect(await runtime.ended(id)).toBe('failed')
+  await page.goto(runtime.url)
+  await expect(
+    page
+      .getByRole('list', { name: 'Newest failed tasks' })
+      .getByRole('link', { name: /^Translate it\..*run it again/ }),
+  ).toHaveAttribute('href', `/tasks/${id}`)
+  await page.getByRole('button', { name: 'assistant · A new conversation' }).click()
+  const ask = page.getByRole('form', { name: 'New task' })
+  await ask.getByLabel('Agent').fill('reviewer')
+  await ask.getByLabel('Context').fill('asked-here')
+  await accessible(page)
+  await ask.getByLabel('Prompt').fill('Say hello')
+  await ask.getByLabel('Prompt').press('Enter')
+  await page.waitForURL(/\/tasks\/[0-9a-f-]{36}$/)
+  const made = await runtime.api<Record<string, unknown>>(`/llm-tasks/${page.url().split('/').at(-1)}`)
+  expect(made).toMatchObject({ prompt: 'Say hello', agent_slug: 'reviewer', context_id: 'asked-here' })
+  expect(await runtime.ended(String(made.id))).toBe('completed')
+  // It is among the newest ones, with who did it; more than a sentence is asked for in the form.
+  await page.goto(runtime.url)
+  await expect(page.locator(`main a[href="/tasks/${made.id}"]`)).toContainText('revieweralpine-1')
+  await ask.getByLabel('Prompt').fill('More than\na sentence')
+  await page.getByRole('button', { name: 'assistant · A new conversation' }).click()
+  await ask.getByRole('link', { name: 'More options' }).click()
+  await expect(page.getByLabel('Prompt')).toHaveValue('More than\na sentence')
+})
+
 test('a failure says why and what to do, and the task can be requeued', async ({ page, runtime }) => {
   const { id } = await runtime.task('scenario: refused')
   expect(await runtime.ended(id)).toBe('failed')

@@ -143,4 +143,8 @@ declare module '@tanstack/react-router' {
   interface Register {
     router: typeof router
   }
+  interface HistoryState {
+    /** What was typed elsewhere and goes on in the form of a new task; an address would be too short for it. */
+    prompt?: string
+  }
 }

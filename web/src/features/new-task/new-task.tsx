@@ -1,5 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { Link, useNavigate, useRouterState, useSearch } from '@tanstack/react-router'
 import { ChevronRight, CircleCheck, TriangleAlert } from 'lucide-react'
 import { type FormEvent, useState } from 'react'
 import { useTranslation } from 'react-i18next'
@@ -20,6 +20,7 @@ import { SoFar } from './so-far'
 export default function NewTask() {
   const { t } = useTranslation()
   const { from, context_id, agent_slug } = useSearch({ from: '/tasks/new' })
+  const prompt = useRouterState({ select: (s) => s.location.state.prompt }) ?? ''
   const source = useQuery({ ...taskQuery(from ?? ''), enabled: from !== undefined })
   return (
     <Page
@@ -34,7 +35,7 @@ export default function NewTask() {
           {context_id && <SoFar contextId={context_id} />}
           <Form
             key={`${context_id} ${agent_slug}`}
-            first={{ ...emptyDraft(), contextId: context_id ?? '', agent: agent_slug ?? 'assistant' }}
+            first={{ ...emptyDraft(), prompt, contextId: context_id ?? '', agent: agent_slug ?? 'assistant' }}
           />
         </div>
       )}

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { lazy, Suspense, useMemo, useState } from 'react'
 import { useTranslation } from 'react-i18next'
-import { api, data } from '@/api/client'
+import { api, data, type SeriesPoint as Point } from '@/api/client'
 import { keys } from '@/api/queries'
 import { cn } from '@/lib/cn'
 import { useFormat } from '@/lib/format'
@@ -33,14 +33,32 @@ export const series = (period: Period) => ({
   refetchInterval: 60_000,
 })
 
+const isEmpty = (p: Point) =>
+  p.created + p.completed + p.failed + p.dead + p.cancelled + p.tokens_used === 0 && !p.queued && !p.running
+
+/** The points without the time before anything happened, but never fewer than a quarter of them. */
+export const fitted = (points: Point[]) => {
+  const first = points.findIndex((p) => !isEmpty(p))
+  return points.slice(Math.max(0, Math.min(first - 1, Math.floor(points.length * 0.75))))
+}
+
+/** The shortest period that has all of what happened in the last day, or else the longest one. */
+export function periodOf(day: Point[] | undefined, now = Date.now()): Period {
+  const first = day?.find((p) => !isEmpty(p))
+  if (!day || !first) return day ? 'week' : 'day'
+  return first.at > now - periods.hour.length * 1000 ? 'hour' : 'day'
+}
+
 /** What happened to tasks over time: how they ended, how long they waited, what they used. */
 export function History() {
   const { t } = useTranslation()
   const format = useFormat()
-  const [period, setPeriod] = useState<Period>('day')
+  const [chosen, setPeriod] = useState<Period>()
   const [measure, setMeasure] = useState<Measure>('ended')
-  const query = useQuery(series(period))
-  const points = query.data?.points
+  const day = useQuery(series('day')).data?.points
+  const period = chosen ?? periodOf(day)
+  const query = useQuery({ ...series(period), enabled: chosen !== undefined || day !== undefined })
+  const points = useMemo(() => query.data && fitted(query.data.points), [query.data])
   const running = query.data?.now.usage
   const { times, lines } = useMemo(() => {
     const list = points ?? []

@@ -5,16 +5,19 @@ import { useTranslation } from 'react-i18next'
 import type { Task, TaskStatus } from '@/api/client'
 import { stats as statsQuery, workers as workersQuery } from '@/api/queries'
 import { recentTasks } from '@/api/recent'
+import type { TaskFilters, TaskView } from '@/app/router'
+import { isFinal } from '@/features/task/events'
 import { useCommands } from '@/features/workers/commands'
 import { useSlots } from '@/features/workers/slots'
 import { cn } from '@/lib/cn'
 import { useFormat } from '@/lib/format'
 import { TaskBadge } from '@/ui/badge'
-import { Panel } from '@/ui/card'
-import { Ago, Command } from '@/ui/facts'
+import { Card, Panel } from '@/ui/card'
+import { Ago, Command, Elapsed } from '@/ui/facts'
 import { Page } from '@/ui/page'
 import { Failure, Loaded, Skeleton } from '@/ui/states'
 import { Around } from './around'
+import { Ask } from './ask'
 import { Fleet } from './fleet'
 import { History, series } from './history'
 import { Problems } from './problem-list'
@@ -37,8 +40,8 @@ export default function Overview() {
   const oldest = day?.now.oldest_wait_ms ?? null
   const today = (of: (p: NonNullable<typeof day>['points'][number]) => number) =>
     day?.points.reduce((sum, p) => sum + of(p), 0)
-  const inDay = (n: number | undefined) => n !== undefined && t('overview.inDay', { n: format.number(n) })
-  const created = today((p) => p.created)
+  const completed = today((p) => p.completed)
+  const failed = today((p) => p.failed + p.dead)
   // Points have what attempts used that have ended; running ones count as well.
   const { tokens_used: runningTokens = 0, cost_usd: runningCost = 0 } = day?.now.usage ?? {}
   const tokens = today((p) => p.tokens_used)
@@ -55,53 +58,48 @@ export default function Overview() {
   return (
     <Page title={t('overview.title')}>
       <div className="space-y-5">
-        <Problems empty={empty} />
+        <Ask />
+        <Problems empty={empty} tasks={recent.data?.items ?? []} />
         {empty && <FirstSteps workers={(workers.data?.length ?? 0) > 0} />}
-        <div className="grid grid-cols-2 gap-3 md:grid-cols-4 2xl:grid-cols-8">
-          <Tile
+        <Card className="grid grid-cols-2 overflow-hidden sm:grid-cols-3 xl:grid-cols-6">
+          <Figure
             name={t('overview.queued')}
             value={tasks('queued')}
-            status="queued"
+            search={{ status: 'queued' }}
             note={oldest !== null && t('overview.oldest', { ago: format.duration(oldest) })}
           />
-          <Tile
+          <Figure
             name={t('overview.running')}
             value={tasks('running', 'leased')}
-            status="running"
+            search={{ status: 'running' }}
             note={slots > 0 && saySlots(active, slots)}
           />
-          <Tile
+          <Figure
             name={t('overview.completed')}
-            value={tasks('completed')}
-            status="completed"
-            note={inDay(today((p) => p.completed))}
+            value={completed !== undefined && format.number(completed)}
+            search={{ status: 'completed', within: '24h' }}
+            note={t('overview.lastDay')}
           />
-          <Tile
+          <Figure
             name={t('overview.failed')}
-            value={tasks('failed', 'dead')}
-            status="failed"
-            bad={(by?.failed ?? 0) + (by?.dead ?? 0) > 0}
-            note={inDay(today((p) => p.failed + p.dead))}
+            value={failed !== undefined && format.number(failed)}
+            search={{ status: 'failed', within: '24h' }}
+            bad={failed !== undefined && failed > 0}
+            note={t('overview.lastDay')}
           />
-          <Tile name={t('overview.cancelled')} value={tasks('cancelled')} status="cancelled" />
-          <Tile
-            name={t('overview.total')}
-            value={stats.data && format.compact(stats.data.tasks.total)}
-            note={created !== undefined && t('overview.newInDay', { count: created, n: format.number(created) })}
-          />
-          <Tile
+          <Figure
             name={t('overview.measure.tokens')}
             value={tokens !== undefined && format.compact(tokens + runningTokens)}
+            search={{ sort: '-tokens', within: '24h' }}
             note={lastDay(runningTokens, format.compact(runningTokens))}
-            to="/contexts"
           />
-          <Tile
+          <Figure
             name={t('overview.measure.cost')}
             value={cost !== undefined && format.money(cost + runningCost)}
+            search={{ sort: '-cost', within: '24h' }}
             note={lastDay(runningCost, format.money(runningCost))}
-            to="/contexts"
           />
-        </div>
+        </Card>
         <div className="grid grid-cols-1 gap-5 xl:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
           <History />
           <Panel
@@ -124,31 +122,29 @@ export default function Overview() {
   )
 }
 
-function Tile({
+function Figure({
   name,
   value,
   note,
-  status,
-  to = '/tasks',
+  search,
   bad,
 }: {
   name: string
   /** Nothing until it is known. */
   value: string | false | undefined
   note?: ReactNode
-  status?: TaskStatus
-  /** The list behind the number. */
-  to?: '/tasks' | '/contexts'
+  /** What narrows the list of tasks to those behind the number. */
+  search: TaskFilters & TaskView
   bad?: boolean
 }) {
   return (
     <Link
-      to={to}
-      search={status ? { status } : {}}
-      className="block rounded-card border bg-surface px-4 py-3 shadow-card transition-colors hover:border-line-strong"
+      to="/tasks"
+      search={search}
+      className="-mt-px -ml-px block border-t border-l px-4 py-3 -outline-offset-2 hover:bg-sunken"
     >
-      <span className="block text-xs text-ink-3">{name}</span>
-      <span className={cn('block text-2xl leading-8 font-semibold tracking-tight', bad && 'text-bad')}>
+      <span className="block truncate text-xs text-ink-3">{name}</span>
+      <span className={cn('block text-xl leading-7 font-semibold tracking-tight', bad && 'text-bad')}>
         {value || '–'}
       </span>
       <span className="block h-4 truncate text-xs text-ink-3">{note}</span>
@@ -179,6 +175,7 @@ function FirstSteps({ workers }: { workers: boolean }) {
 
 function Latest({ tasks }: { tasks: Task[] }) {
   const { t } = useTranslation()
+  const format = useFormat()
   if (tasks.length === 0) return null
   return (
     <Panel
@@ -196,13 +193,30 @@ function Latest({ tasks }: { tasks: Task[] }) {
             <Link
               to="/tasks/$taskId"
               params={{ taskId: task.id }}
-              className="flex h-11 items-center gap-3 px-4 hover:bg-sunken/70"
+              className="flex min-h-11 items-center gap-3 px-4 py-1.5 hover:bg-sunken/70"
             >
               <span className="w-32 shrink-0 max-sm:w-26">
                 <TaskBadge status={task.status} />
               </span>
-              <span className="min-w-0 flex-1 truncate">{task.prompt.slice(0, 200)}</span>
-              <span className="shrink-0 text-ink-3 max-sm:hidden">
+              <span className="min-w-0 flex-1">
+                <span className="block truncate">{task.prompt.slice(0, 200)}</span>
+                <span className="flex gap-x-3 text-2xs text-ink-3 lg:hidden">
+                  <span className="truncate">{[task.agent_slug, task.worker_id].filter(Boolean).join(' · ')}</span>
+                  <Took task={task} className="ml-auto shrink-0" />
+                  {task.usage?.cost_usd !== undefined && (
+                    <span className="shrink-0">{format.money(task.usage.cost_usd)}</span>
+                  )}
+                </span>
+              </span>
+              <span className={cn(cell, 'w-32')}>{task.agent_slug}</span>
+              <span className={cn(cell, 'w-32')}>{task.worker_id ?? none}</span>
+              <span className={cn(cell, 'w-20 text-right')}>
+                <Took task={task} />
+              </span>
+              <span className={cn(cell, 'w-20 text-right')}>
+                {task.usage?.cost_usd === undefined ? none : format.money(task.usage.cost_usd)}
+              </span>
+              <span className="w-20 shrink-0 text-right text-ink-3 max-sm:hidden">
                 <Ago at={task.created_at} />
               </span>
             </Link>
@@ -211,4 +225,13 @@ function Latest({ tasks }: { tasks: Task[] }) {
       </ul>
     </Panel>
   )
+}
+
+const cell = 'shrink-0 truncate text-ink-2 max-lg:hidden'
+const none = <span aria-hidden>–</span>
+
+/** How long the newest attempt has taken. */
+function Took({ task, className }: { task: Task; className?: string }) {
+  if (!task.started_at) return className ? null : none
+  return <Elapsed from={task.started_at} to={isFinal(task.status) ? task.updated_at : null} className={cn(className)} />
 }

@@ -2,26 +2,27 @@ import { useQuery } from '@tanstack/react-query'
 import { Link, type LinkProps } from '@tanstack/react-router'
 import { ArrowRight, CircleAlert, CircleCheck, TriangleAlert } from 'lucide-react'
 import { useTranslation } from 'react-i18next'
-import type { Problem } from '@/api/client'
+import type { Problem, Task } from '@/api/client'
 import { problems as problemsQuery } from '@/api/queries'
 import { errorClasses } from '@/features/task/error-classes'
 import type messages from '@/i18n/en/overview.json'
 import { cn } from '@/lib/cn'
 import { useFormat, useNow } from '@/lib/format'
 import { Card } from '@/ui/card'
+import { Ago } from '@/ui/facts'
 import { Failure, Skeleton } from '@/ui/states'
 
 /** What is wrong now, or why that is not known. empty: a system without tasks, of which nothing good is said. */
-export function Problems({ empty }: { empty: boolean }) {
+export function Problems({ empty, tasks }: { empty: boolean; tasks: Task[] }) {
   const { data, error, refetch } = useQuery(problemsQuery)
   if (error) return <Failure error={error} retry={() => void refetch()} />
   if (data === undefined) return <Skeleton className="h-16" />
   if (empty && data.problems.length === 0) return null
-  return <ProblemList problems={data.problems} />
+  return <ProblemList problems={data.problems} tasks={tasks} />
 }
 
-/** What is wrong, the worst first, as the server has found it; or that nothing is. */
-export function ProblemList({ problems }: { problems: Problem[] }) {
+/** What is wrong, the worst first, as the server has found it, with the newest tasks that failed; or that nothing is. */
+export function ProblemList({ problems, tasks = [] }: { problems: Problem[]; tasks?: Task[] }) {
   const { t } = useTranslation()
   const wrong = problems.filter((p) => p.severity !== 'info')
   if (wrong.length === 0) {
@@ -37,7 +38,7 @@ export function ProblemList({ problems }: { problems: Problem[] }) {
     <section aria-label={t('overview.problems')} className="overflow-hidden rounded-card border bg-surface shadow-card">
       <ul className="divide-y">
         {wrong.map((p) => (
-          <Row key={`${p.code} ${p.labels?.join() ?? ''}`} problem={p} />
+          <Row key={`${p.code} ${p.labels?.join() ?? ''}`} problem={p} tasks={tasks} />
         ))}
       </ul>
     </section>
@@ -57,7 +58,7 @@ function kindOf({ code, severity, until = 0 }: Problem, now: number) {
   return code
 }
 
-function Row({ problem: p }: { problem: Problem }) {
+function Row({ problem: p, tasks }: { problem: Problem; tasks: Task[] }) {
   const { t, i18n } = useTranslation()
   const format = useFormat()
   const now = useNow()
@@ -91,7 +92,10 @@ function Row({ problem: p }: { problem: Problem }) {
         <ArrowRight className="size-4 shrink-0 text-ink-3" aria-hidden />
       </Link>
       {p.causes && p.causes.length > 0 && (
-        <Causes causes={p.causes} status={p.code === 'tasks_dead' ? 'dead' : 'failed'} />
+        <>
+          <Causes causes={p.causes} status={p.code === 'tasks_dead' ? 'dead' : 'failed'} />
+          <Failed tasks={tasks.filter((task) => task.status === (p.code === 'tasks_dead' ? 'dead' : 'failed'))} />
+        </>
       )}
     </li>
   )
@@ -113,6 +117,31 @@ function Causes({ causes, status }: { causes: NonNullable<Problem['causes']>; st
               {t(`task.why.${errorClasses.find((k) => k === c.error_class) ?? 'other'}.what`)}
             </span>
             <span className="tabular font-medium text-ink">{format.number(c.count)}</span>
+          </Link>
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+/** The newest tasks that failed, and what to do about each. */
+function Failed({ tasks }: { tasks: Task[] }) {
+  const { t } = useTranslation()
+  if (tasks.length === 0) return null
+  return (
+    <ul aria-label={t('overview.newestFailed')} className="pr-4 pb-3 pl-12">
+      {tasks.slice(0, 3).map((task) => (
+        <li key={task.id}>
+          <Link
+            to="/tasks/$taskId"
+            params={{ taskId: task.id }}
+            className="-mx-2 flex flex-wrap items-baseline gap-x-3 rounded-md px-2 py-1 text-[13px] hover:bg-sunken"
+          >
+            <span className="max-w-full truncate font-medium">{task.prompt.slice(0, 120)}</span>
+            <span className="min-w-0 flex-1 text-ink-2 max-sm:basis-full">
+              {t(`task.why.${errorClasses.find((k) => k === task.error_class) ?? 'other'}.do`)}
+            </span>
+            <Ago at={task.updated_at} className="text-xs text-ink-3 max-sm:hidden" />
           </Link>
         </li>
       ))}
