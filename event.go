@@ -3,28 +3,28 @@ package bloom
 import "encoding/json"
 
 // Types of the runtime's own events in a task's stream. Workers add events of their own types:
-// "text", "tool_use", "tool_result", "log" and others.
+// "text", "tool_use", "tool_result", "log" and others. The comments are in
+// docs/reference/events.md: when; data: its fields.
 const (
-	EventCreated         = "created"
-	EventLeased          = "leased"
-	EventStarted         = "started"
-	EventRetried         = "retried"
-	EventReleased        = "released"
-	EventExpired         = "expired"
-	EventTranscript      = "transcript_refused" // the turn was not added to the context's conversation
-	EventWorkspace       = "workspace_refused"  // the working folder was not saved after the turn
-	EventArtifact        = "artifact"           // a file was added
-	EventRequeued        = "requeued"
-	EventCancelRequested = "cancel_requested"
-	EventCompleted       = "completed"
-	EventFailed          = "failed"
-	EventDead            = "dead"
-	EventCancelled       = "cancelled"
+	EventCreated         = "created"            // the task was created; data: detail
+	EventLeased          = "leased"             // a worker has the task; data: detail worker_id
+	EventStarted         = "started"            // the worker has begun the task; data: detail worker_id
+	EventRetried         = "retried"            // the attempt failed, and another one follows; data: detail worker_id error_class
+	EventReleased        = "released"           // the worker returned the task, and the attempt does not count; data: detail worker_id
+	EventExpired         = "expired"            // the lease expired, and the attempt counts; data: detail worker_id error_class
+	EventTranscript      = "transcript_refused" // the turn was not added to the context's conversation; data: message
+	EventWorkspace       = "workspace_refused"  // the working folder was not saved after the turn; data: message
+	EventArtifact        = "artifact"           // a file of the run was uploaded; data: artifact_id path type size
+	EventRequeued        = "requeued"           // the task was requeued by hand; data: detail
+	EventCancelRequested = "cancel_requested"   // the task was cancelled while a worker held it, and the worker stops the run; data: detail
+	EventCompleted       = "completed"          // the task has ended with a result; data: detail worker_id
+	EventFailed          = "failed"             // the task has ended with an error; data: detail worker_id error_class
+	EventDead            = "dead"               // the lease of the last attempt expired; data: detail worker_id error_class
+	EventCancelled       = "cancelled"          // the task has ended because it was cancelled; data: detail worker_id
 )
 
-// EventUsage is the type of a worker's event with the tokens that a run has used so far: the model
-// has begun to answer.
-const EventUsage = "usage"
+// EventUsage shows that the model has begun to answer.
+const EventUsage = "usage" // what the run has used so far; data: input_tokens output_tokens cache_creation_tokens cache_read_tokens tokens_used cost_usd
 
 // MaxEventData bounds the data of one event, in bytes. Longer data is truncated and marked with
 // "truncated".

@@ -52,23 +52,23 @@ type Result struct {
 // ErrorClass is why an attempt failed, in one word.
 type ErrorClass = string
 
-// The error classes a result carries.
+// The error classes a result carries. The comments are in docs/reference/errors.md.
 const (
-	ClassTimeout          ErrorClass = "timeout"
-	ClassCancelled        ErrorClass = "cancelled"
-	ClassRateLimited      ErrorClass = "rate_limited"
-	ClassAuth             ErrorClass = "auth"
-	ClassProviderError    ErrorClass = "provider_error"
-	ClassBudgetExceeded   ErrorClass = "budget_exceeded"
-	ClassContextTooLong   ErrorClass = "context_too_long"
-	ClassRefused          ErrorClass = "refused"    // by the model, or by a hook of claude's settings
-	ClassIncomplete       ErrorClass = "incomplete" // the answer is missing, or not all of it is there
-	ClassInvalidInput     ErrorClass = "invalid_input"
-	ClassPermissionDenied ErrorClass = "permission_denied"
-	ClassOutputInvalid    ErrorClass = "output_invalid"
-	ClassCrashed          ErrorClass = "crashed"
-	ClassWorkerLost       ErrorClass = "worker_lost"
-	ClassInternal         ErrorClass = "internal"
+	ClassTimeout          ErrorClass = "timeout"           // the task exceeded its time limit, or claude printed nothing for too long; the conversation is kept
+	ClassCancelled        ErrorClass = "cancelled"         // the task was cancelled
+	ClassRateLimited      ErrorClass = "rate_limited"      // the provider limits the rate; the task waits until the limit is reset, which uses no attempt
+	ClassAuth             ErrorClass = "auth"              // claude is not logged in, or its credentials are refused or have no credit; the task waits, and the worker pauses
+	ClassProviderError    ErrorClass = "provider_error"    // the provider's API failed or could not be reached; retried
+	ClassBudgetExceeded   ErrorClass = "budget_exceeded"   // the run used more tokens than policy.budget, or exceeded a limit of the worker
+	ClassContextTooLong   ErrorClass = "context_too_long"  // the conversation is too long for the model, or the answer filled the context window
+	ClassRefused          ErrorClass = "refused"           // the model refused the task, or a hook of claude's settings stopped it
+	ClassIncomplete       ErrorClass = "incomplete"        // the answer is missing or not complete; what there is of it is kept
+	ClassInvalidInput     ErrorClass = "invalid_input"     // the model's API refused the request
+	ClassPermissionDenied ErrorClass = "permission_denied" // claude could not continue without a permission, or used a tool that is denied
+	ClassOutputInvalid    ErrorClass = "output_invalid"    // the answer was not JSON, even after a second request, or was longer than 31 MiB
+	ClassCrashed          ErrorClass = "crashed"           // claude exited without a result, or its exit code contradicts its result; retried
+	ClassWorkerLost       ErrorClass = "worker_lost"       // the worker lost its lease, and its result is discarded; retried
+	ClassInternal         ErrorClass = "internal"          // claude is missing on the worker, could not be started, or offers tools that tasks may not use; another worker may succeed
 )
 
 // Completion is a worker's report at the end of an attempt. A success needs an output, which may be

@@ -30,37 +30,37 @@ func CallerOf(ctx context.Context) Caller {
 }
 
 // Audit actions other than those of tasks. The first ones exist in the earlier
-// Node implementation, too.
+// Node implementation, too. The comments are in docs/reference/audit.md.
 const (
-	ActionConfigUpdated     = "config_updated"
-	ActionConnectionTest    = "connection_test"
-	ActionWorkerRegistered  = "worker_registered"
-	ActionWorkerUpdated     = "worker_updated"
-	ActionWorkerRemoved     = "worker_removed"
-	ActionLeadershipPromote = "leadership_promote"
+	ActionConfigUpdated     = "config_updated"     // the settings of membridge were changed
+	ActionConnectionTest    = "connection_test"    // the connection to membridge was tested
+	ActionWorkerRegistered  = "worker_registered"  // a worker registered for the first time
+	ActionWorkerUpdated     = "worker_updated"     // a known worker registered with other properties
+	ActionWorkerRemoved     = "worker_removed"     // a worker was removed
+	ActionLeadershipPromote = "leadership_promote" // a primary node was selected for a project
 
-	ActionArtifactAdded = "artifact_added" // a file that a run produced
-	ActionLeaseLost     = "lease_lost"
-	ActionWorkerOnline  = "worker_online"
-	ActionWorkerOffline = "worker_offline"
-	ActionWorkerDrain   = "worker_drain"
-	ActionKeyCreated    = "key_created"
-	ActionKeyRevoked    = "key_revoked"
-	ActionSessionEnded  = "session_ended"
-	ActionRefused       = "request_refused" // sampled; see auth
-	ActionLogin         = "login"
+	ActionArtifactAdded = "artifact_added"  // a file that a run produced was stored
+	ActionLeaseLost     = "lease_lost"      // a completion came after its lease had ended, and was refused
+	ActionWorkerOnline  = "worker_online"   // a worker reported again
+	ActionWorkerOffline = "worker_offline"  // a worker stopped reporting
+	ActionWorkerDrain   = "worker_drain"    // a worker was drained or undrained
+	ActionKeyCreated    = "key_created"     // a key was created
+	ActionKeyRevoked    = "key_revoked"     // a key was revoked
+	ActionSessionEnded  = "session_ended"   // a browser session was ended
+	ActionRefused       = "request_refused" // a request was refused; sampled
+	ActionLogin         = "login"           // someone signed in to the web application
 
-	ActionScheduleSaved   = "schedule_saved"
-	ActionScheduleRemoved = "schedule_removed"
-	ActionScheduleStarted = "schedule_started"
-	ActionScheduleSkipped = "schedule_skipped" // one or more times, see its count
+	ActionScheduleSaved   = "schedule_saved"   // a schedule was created or changed
+	ActionScheduleRemoved = "schedule_removed" // a schedule was removed
+	ActionScheduleStarted = "schedule_started" // a schedule started a task
+	ActionScheduleSkipped = "schedule_skipped" // a schedule skipped one or more times; data.count says how many
 
-	ActionSecretsRotated   = "secrets_rotated"
-	ActionContextForgotten = "context_forgotten"
-	ActionSyncRequested    = "sync_requested"  // a project's memory is to be pushed or pulled
-	ActionAuditForked      = "audit_forked"    // the exported files have entries that the database lacks: a backup was restored
-	ActionArtifactsMoved   = "artifacts_moved" // their content was taken to the object storage on request
-	ActionTasksMatched     = "tasks_matched"   // all tasks that match a filter were cancelled or requeued; each task has its own entry, too
+	ActionSecretsRotated   = "secrets_rotated"   // the secret key was rotated
+	ActionContextForgotten = "context_forgotten" // a context was deleted
+	ActionSyncRequested    = "sync_requested"    // an agent was asked to push or pull a project's memory
+	ActionAuditForked      = "audit_forked"      // the exported files have entries that the database lacks, because a backup was restored
+	ActionArtifactsMoved   = "artifacts_moved"   // content was moved to object storage on request
+	ActionTasksMatched     = "tasks_matched"     // all tasks that match a filter were cancelled or requeued; each task has its own entry as well
 )
 
 // Entity types of the audit.
@@ -109,30 +109,30 @@ type TaskState struct {
 // What the audit calls a saved filter and what happened to it.
 const (
 	EntityFilter        = "filter"
-	ActionFilterSaved   = "filter_saved"
-	ActionFilterRemoved = "filter_removed"
+	ActionFilterSaved   = "filter_saved"   // a saved filter was created or changed
+	ActionFilterRemoved = "filter_removed" // a saved filter was removed
 )
 
 // Names of retention in the audit.
 const (
 	ActorRetention      = "retention"
 	EntityRetention     = "retention"
-	ActionTasksRemoved  = "tasks_removed"
-	ActionEventsRemoved = "events_removed"
-	ActionAuditRemoved  = "audit_removed"
+	ActionTasksRemoved  = "tasks_removed"  // retention removed old tasks
+	ActionEventsRemoved = "events_removed" // retention removed old events
+	ActionAuditRemoved  = "audit_removed"  // retention removed old audit entries
 )
 
 // Audit actions of tasks. The first four exist in the earlier Node implementation, too.
 const (
-	ActionTaskCreated   = "task_created"
-	ActionTaskLeased    = "task_leased"
-	ActionTaskCompleted = "task_completed" // a completion was accepted, success or error
-	ActionTaskRequeued  = "task_requeued"
-	ActionTaskStarted   = "task_started"
-	ActionTaskRetried   = "task_retried"
-	ActionTaskReleased  = "task_released"
-	ActionTaskCancelled = "task_cancelled" // cancelled, or asked to stop; see data.status
-	ActionTaskExpired   = "task_expired"
-	ActionTaskDead      = "task_dead"
-	ActionTaskImported  = "task_imported" // from the earlier implementation; its older entries have no data
+	ActionTaskCreated   = "task_created"   // a task was created
+	ActionTaskLeased    = "task_leased"    // a worker took a task
+	ActionTaskCompleted = "task_completed" // a completion was accepted, with a result or an error
+	ActionTaskRequeued  = "task_requeued"  // a task was requeued by hand
+	ActionTaskStarted   = "task_started"   // a worker began a task
+	ActionTaskRetried   = "task_retried"   // an attempt failed, and another one follows
+	ActionTaskReleased  = "task_released"  // a worker returned a task
+	ActionTaskCancelled = "task_cancelled" // a task was cancelled, or its worker asked to stop; data.status says which
+	ActionTaskExpired   = "task_expired"   // a lease expired, and another attempt follows
+	ActionTaskDead      = "task_dead"      // the lease of the last attempt expired
+	ActionTaskImported  = "task_imported"  // a task was imported from the earlier Node implementation; its older entries have no data
 )

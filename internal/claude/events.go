@@ -11,27 +11,25 @@ import (
 	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
-// The types of the events that a run emits. docs/worker-and-claude.md has the
-// table with their data.
+// The types of the events that a run emits. The comments are in docs/reference/events.md: when;
+// data: its fields.
 const (
-	EventSession  = "session"
-	EventRestored = "session_restored"
-	EventText     = "text"
-	// EventWorkspaceRestored: the working folder was downloaded from the server.
-	// EventWorkspaceKept: it was uploaded.
-	EventWorkspaceRestored = "workspace_restored"
-	EventWorkspaceKept     = "workspace_kept"
-	EventThinking          = "thinking"
-	EventToolUse           = "tool_use"
-	EventToolResult        = "tool_result"
-	EventAPIRetry          = "api_retry"
-	EventRateLimit         = "rate_limit"
-	EventHintMissing       = "hint_missing"
-	EventHints             = "hints"
-	EventWarning           = "warning"
+	EventSession           = "session"            // claude has begun a turn; data: session_id resumed forked model claude_version permission_mode tools process workdir
+	EventRestored          = "session_restored"   // the context's transcript was downloaded from the server; data: session_id bytes
+	EventText              = "text"               // text of claude's answer; data: text parent truncated size
+	EventWorkspaceRestored = "workspace_restored" // the context's working folder was downloaded from the server; data: bytes entries
+	EventWorkspaceKept     = "workspace_kept"     // the context's working folder was uploaded; data: bytes entries
+	EventThinking          = "thinking"           // claude's reasoning; data: text parent truncated size
+	EventToolUse           = "tool_use"           // claude uses a tool; data: id name input parent, with input_text truncated size instead of a large input
+	EventToolResult        = "tool_result"        // the result of a tool; data: id is_error text parent truncated size
+	EventAPIRetry          = "api_retry"          // a request to the model's API failed, and claude retries it; data: attempt max_retries delay_ms status error
+	EventRateLimit         = "rate_limit"         // the provider's rate limit; data: status limit resets_at
+	EventHintMissing       = "hint_missing"       // a context hint, or a file of one, was not used; data: hint reason
+	EventHints             = "hints"              // context files were put before the prompt; data: files
+	EventWarning           = "warning"            // something about the run that someone should know; data: code text
 	EventUsage             = bloom.EventUsage
-	EventStderr            = "stderr"
-	EventResult            = "result"
+	EventStderr            = "stderr" // claude printed a line to standard error; data: text truncated size
+	EventResult            = "result" // the run has ended; data: ok error_class message metrics
 )
 
 // maxEventText is the maximum length of a text in an event, in bytes. The artifact has

@@ -4,45 +4,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/bloom-runtime/bloom/internal/cli"
 	"github.com/bloom-runtime/bloom/internal/runtimetest"
 )
-
-// docs/commands.md has the pages of all commands; go test -run TheReference -update writes it.
-func TestTheReferenceHasThePageOfEachCommand(t *testing.T) {
-	t.Parallel()
-	p := newPerson(t, nil)
-	p.env["HOME"] = "/home/someone"
-	var text strings.Builder
-	text.WriteString("# Commands\n\nGenerated from the program. `bloom COMMAND --help` and `man bloom` have the same text.\n")
-	commands := regexp.MustCompile(`(?m)^  ([a-z]+(?:[ -][a-z]+)*?)  +\S`)
-	var visit func(path ...string)
-	visit = func(path ...string) {
-		page := p.must(append(path, "--help")...)
-		text.WriteString("\n## " + strings.Join(append([]string{"bloom"}, path...), " ") + "\n\n```text\n" + strings.NewReplacer(p.env["HOME"], "~", "default host", "default HOSTNAME").Replace(page) + "```\n")
-		_, below, groups := strings.Cut(page, "\nCommands:\n")
-		switch {
-		case len(path) == 0:
-			if n := strings.Count(page, "\n"); n > 50 {
-				t.Errorf("the first page has %d lines", n)
-			}
-			_, below, _ = strings.Cut(page, "\nRun:\n")
-		case !groups && path[0] != "help" && (strings.Contains(page, "log-level=") || !strings.Contains(page, "\nExamples:\n")):
-			t.Errorf("the page of %v has flags of all commands, or no examples:\n%s", path, page)
-		case !groups:
-			return
-		}
-		for _, c := range commands.FindAllStringSubmatch(below, -1) {
-			visit(strings.Fields(c[1])...)
-		}
-	}
-	visit()
-	golden(t, "../../../docs/commands.md", text.String())
-}
 
 func TestFirstStepsAreNamedWhereNothingIsSetUp(t *testing.T) {
 	t.Parallel()

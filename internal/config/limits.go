@@ -7,15 +7,15 @@ import (
 
 // Rates are the rate limits of callers. 0 means unlimited.
 type Rates struct {
-	RateAddress int `name:"rate-limit-address" var:"BLOOM_RATE_LIMIT_ADDRESS" key:"rate_limit_address" default:"100" placeholder:"N" help:"Requests a minute from an address without a valid key; 0: unlimited."`
-	RateKey     int `name:"rate-limit-key" var:"BLOOM_RATE_LIMIT_KEY" key:"rate_limit_key" default:"6000" placeholder:"N" help:"Requests a minute with a key, except worker keys; 0: unlimited, which bloom bench needs."`
-	RateWorker  int `name:"rate-limit-worker" var:"BLOOM_RATE_LIMIT_WORKER" key:"rate_limit_worker" default:"600000" placeholder:"N" help:"Requests a minute of all workers with one key together; 0: unlimited."`
+	RateAddress int `name:"rate-limit-address" var:"BLOOM_RATE_LIMIT_ADDRESS" key:"rate_limit_address" default:"100" placeholder:"N" help:"Requests per minute from an address without a valid key; 0: unlimited."`
+	RateKey     int `name:"rate-limit-key" var:"BLOOM_RATE_LIMIT_KEY" key:"rate_limit_key" default:"6000" placeholder:"N" help:"Requests per minute with a key, except worker keys; 0: unlimited, which bloom bench needs."`
+	RateWorker  int `name:"rate-limit-worker" var:"BLOOM_RATE_LIMIT_WORKER" key:"rate_limit_worker" default:"600000" placeholder:"N" help:"Requests per minute of all workers with one key together; 0: unlimited."`
 }
 
 // Limits are further limits on callers. 0 means unlimited.
 type Limits struct {
 	Rates
-	RateSignIn   int `name:"rate-limit-sign-in" var:"BLOOM_RATE_LIMIT_SIGN_IN" key:"rate_limit_sign_in" default:"20" placeholder:"N" help:"Sign-ins a minute from an address, and as many connection tests; 0: unlimited."`
+	RateSignIn   int `name:"rate-limit-sign-in" var:"BLOOM_RATE_LIMIT_SIGN_IN" key:"rate_limit_sign_in" default:"20" placeholder:"N" help:"Sign-ins per minute from an address, and as many connection tests; 0: unlimited."`
 	MaxQueued    int `name:"max-queued" var:"BLOOM_MAX_QUEUED" key:"max_queued" default:"1000000" placeholder:"N" help:"Tasks that may wait in the queue; more get 429. 0: unlimited."`
 	MaxQueuedKey int `name:"max-queued-per-key" var:"BLOOM_MAX_QUEUED_PER_KEY" key:"max_queued_per_key" default:"100000" placeholder:"N" help:"Tasks created with one key that may wait in the queue; more get 429. 0: unlimited."`
 }

@@ -13,6 +13,9 @@ import (
 // which it does before it sends a short response.
 const restTimeout = 2 * time.Second
 
+// CodeHTTPSRequired is the code of an error, like those of package bloom.
+const CodeHTTPSRequired = "https_required" // the request came over plain HTTP; use https, and replace the key that it carried
+
 // serve responds when there is no handler, or the server is draining.
 func (f *Front) serve(w http.ResponseWriter, r *http.Request) {
 	if r.TLS != nil {
@@ -90,7 +93,7 @@ func (f *Front) toHTTPS(secure net.Addr) http.HandlerFunc {
 		if host == "" || r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusForbidden)
-			_, _ = fmt.Fprintln(w, `{"error":"This server requires https; replace any key that was sent over plain http","code":"https_required"}`)
+			_, _ = fmt.Fprintf(w, `{"error":"This server requires https; replace any key that was sent over plain http","code":%q}`+"\n", CodeHTTPSRequired)
 			return
 		}
 		switch {

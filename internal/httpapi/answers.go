@@ -28,7 +28,7 @@ const (
 // largeAnswer is the size from which a response counts towards the budget while it is sent.
 const largeAnswer = 64 << 10
 
-var errBusyAnswers = &bloom.Error{Kind: bloom.KindUnavailable, Code: "busy",
+var errBusyAnswers = &bloom.Error{Kind: bloom.KindUnavailable, Code: bloom.CodeBusy,
 	Message: "The server has no memory for another large response now; read the others, or try again shortly"}
 
 // reserve waits until there is room for n bytes, and for as much again for their encoding. The

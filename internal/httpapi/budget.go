@@ -32,7 +32,7 @@ const (
 	collectBody = 16 << 20
 )
 
-var errBusy = &bloom.Error{Kind: bloom.KindUnavailable, Code: "busy",
+var errBusy = &bloom.Error{Kind: bloom.KindUnavailable, Code: bloom.CodeBusy,
 	Message: "The server has no memory for another large request now; try again shortly"}
 
 // shareOf divides a memory so that two callers who use all they may leave room for others.

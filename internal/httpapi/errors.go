@@ -56,7 +56,13 @@ var statuses = map[bloom.Kind]int{
 	bloom.KindUpstream:     http.StatusBadGateway,
 }
 
-var errUnsupportedMedia = &bloom.Error{Kind: bloom.KindInvalid, Code: "unsupported_media_type",
+// Codes that only this adapter has; the others are in package bloom.
+const (
+	CodeMethod    = "method_not_allowed"     // the address exists, but not for this method; Allow lists those that it supports
+	CodeMediaType = "unsupported_media_type" // the body is not JSON; send Content-Type: application/json
+)
+
+var errUnsupportedMedia = &bloom.Error{Kind: bloom.KindInvalid, Code: CodeMediaType,
 	Message: "The body must be JSON: send Content-Type: application/json"}
 
 // failure turns an error into a response. It logs internal errors once, with their

@@ -98,7 +98,7 @@ func (s *Server) unmatched(rec *recorder, r *http.Request, id string) {
 	f := &Failure{Message: "There is nothing at this address", Code: bloom.CodeNotFound, RequestID: id, status: rec.held}
 	switch rec.held {
 	case http.StatusMethodNotAllowed:
-		f.Message, f.Code = "This address does not support "+methodText(r.Method), "method_not_allowed"
+		f.Message, f.Code = "This address does not support "+methodText(r.Method), CodeMethod
 	case http.StatusNotFound:
 	default:
 		f.Message, f.Code = "The request is invalid", bloom.CodeInvalid

@@ -31,7 +31,7 @@ func (s *Server) sending(r *http.Request) (done func(), err error) {
 }
 
 // errTransfers refuses a file. It is no rate limit, because the next attempt may succeed at once.
-var errTransfers = &bloom.Error{Kind: bloom.KindUnavailable, Code: "busy",
+var errTransfers = &bloom.Error{Kind: bloom.KindUnavailable, Code: bloom.CodeBusy,
 	Message: "The server is sending many files to callers without a key; try again shortly, or send a key"}
 
 // stranger reports whether the limits of files apply to a caller.

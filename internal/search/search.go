@@ -41,7 +41,7 @@ const (
 var (
 	errSearchTime = bloom.Invalid("The search takes too long; search for rarer words, or with more conditions",
 		bloom.FieldError{Field: "q", Message: "must be found within 5 seconds"})
-	errSearches = &bloom.Error{Kind: bloom.KindUnavailable, Code: "busy",
+	errSearches = &bloom.Error{Kind: bloom.KindUnavailable, Code: bloom.CodeBusy,
 		Message: "Other searches are running; try again shortly"}
 )
 
