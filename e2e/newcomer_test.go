@@ -67,52 +67,6 @@ func TestTheAdviceOnAMistakeInTheConfigFileWorks(t *testing.T) {
 	n.bloom(t, "server", "--help").want(t, 0, "--shutdown-grace", "")
 }
 
-// TestEveryFlagInTheDocsIsInTheHelp reads the pages like a person who then runs the program.
-func TestEveryFlagInTheDocsIsInTheHelp(t *testing.T) {
-	t.Parallel()
-	n := newNewcomer(t)
-	help := n.bloom(t).out
-	command := regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)?)  +\S`)
-	for _, line := range command.FindAllStringSubmatch(help, -1) {
-		group := n.bloom(t, append(strings.Fields(line[1]), "--help")...).out
-		help += group
-		for _, line := range command.FindAllStringSubmatch(group, -1) {
-			help += n.bloom(t, append(strings.Fields(line[1]), "--help")...).out
-		}
-	}
-	for _, want := range []string{"default 127.0.0.1:5000", "default assistant", "default 3", "default optional", "default acceptEdits"} {
-		if !strings.Contains(strings.Join(strings.Fields(help), " "), want) {
-			t.Errorf("the help shows no %q", want)
-		}
-	}
-	pages, err := filepath.Glob("../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ours := regexp.MustCompile("(?m)`--[a-z][a-z-]+|bloom [a-z ]+[^`\n]*")
-	flags := regexp.MustCompile(`--[a-z][a-z-]+`)
-	known := map[string]bool{}
-	for _, flag := range flags.FindAllString(help, -1) {
-		known[flag] = true
-	}
-	// Flags of other programs that the pages name.
-	others := map[string]bool{"--fork-session": true, "--dangerously-skip-permissions": true, "--output-format": true, "--setting-sources": true, "--session-id": true, "--resume": true}
-	for _, page := range append(pages, "../README.md") {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, place := range ours.FindAllString(string(text), -1) {
-			for _, flag := range flags.FindAllString(place, -1) {
-				// A secret's own flag is not shown, only that of its file.
-				if !others[flag] && !known[flag] && !known[flag+"-file"] {
-					t.Errorf("%s names %s, which no help shows (in %q)", page, flag, place)
-				}
-			}
-		}
-	}
-}
-
 // TestAServerWithoutAControlPlaneReportsNoFailures: neither warnings nor failures, with the flag
 // and without.
 func TestAServerWithoutAControlPlaneReportsNoFailures(t *testing.T) {

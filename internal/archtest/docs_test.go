@@ -98,7 +98,7 @@ func TestNoLinkOfTheDocumentsIsDead(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || links < 200 {
+	if err != nil || links < 100 {
 		t.Errorf("%d links: %v", links, err)
 	}
 }
