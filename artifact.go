@@ -14,39 +14,39 @@ const (
 	DefaultArtifactType = "LLM_RESULT"
 	// ArtifactFile is the type of a file whose upload names none.
 	ArtifactFile = "FILE"
-	// ArtifactTranscript is the type of the transcript of a run's events: the lines of GET
+	// ArtifactRunLog is the type of the run log of an attempt: the lines of GET
 	// …/events, compressed with gzip. Only the server creates it.
-	ArtifactTranscript = "transcript"
+	ArtifactRunLog = "transcript"
 )
 
-// Transcripts are stored in a reserved folder of an attempt's artifacts.
+// Run logs are stored in a reserved folder of an attempt's artifacts.
 const (
-	transcriptDir = "transcript/"
-	transcriptExt = ".jsonl.gz"
+	runLogDir = "transcript/"
+	runLogExt = ".jsonl.gz"
 )
 
-// TranscriptPath returns the path of the transcript of the events from first to last.
-func TranscriptPath(first, last int64) string {
-	return fmt.Sprintf("%s%d-%d%s", transcriptDir, first, last, transcriptExt)
+// RunLogPath returns the path of the run log of the events from first to last.
+func RunLogPath(first, last int64) string {
+	return fmt.Sprintf("%s%d-%d%s", runLogDir, first, last, runLogExt)
 }
 
-// UniqueTranscriptPath returns a path for the transcript with this id, for use when its regular
+// UniqueRunLogPath returns a path for the run log with this id, for use when its regular
 // path is taken.
-func UniqueTranscriptPath(path, id string) string {
-	return strings.TrimSuffix(path, transcriptExt) + "-" + id + transcriptExt
+func UniqueRunLogPath(path, id string) string {
+	return strings.TrimSuffix(path, runLogExt) + "-" + id + runLogExt
 }
 
-// IsTranscriptPath reports whether a path is in the transcripts' folder, which only the server
+// IsRunLogPath reports whether a path is in the run logs' folder, which only the server
 // writes to.
-func IsTranscriptPath(path string) bool { return strings.HasPrefix(path, transcriptDir) }
+func IsRunLogPath(path string) bool { return strings.HasPrefix(path, runLogDir) }
 
-// Transcribes returns the range of events that the artifact is the transcript of. ok is false when
-// it is not a transcript.
-func (a *Artifact) Transcribes() (first, last int64, ok bool) {
-	if a.Type != ArtifactTranscript {
+// RunLogRange returns the range of events that the artifact is the run log of. ok is false when
+// it is not a run log.
+func (a *Artifact) RunLogRange() (first, last int64, ok bool) {
+	if a.Type != ArtifactRunLog {
 		return 0, 0, false
 	}
-	n, err := fmt.Sscanf(a.Path, transcriptDir+"%d-%d", &first, &last)
+	n, err := fmt.Sscanf(a.Path, runLogDir+"%d-%d", &first, &last)
 	return first, last, err == nil && n == 2
 }
 

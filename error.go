@@ -25,29 +25,29 @@ const (
 // Codes are stable: programs may branch on them. The comments are in docs/reference/errors.md:
 // what the code means; what to do.
 const (
-	CodeInternal           = "internal"                 // something went wrong on the server; its log has the details under the request ID
-	CodeInvalid            = "invalid_request"          // the request is wrong; details names the fields
-	CodeUnauthorized       = "unauthorized"             // the key or session is missing, unknown, revoked or expired; send a valid key
-	CodeNoCertificate      = "certificate_required"     // worker keys count only with a client certificate; set --client-cert and --client-key
-	CodeForbidden          = "forbidden"                // the role of the key, or the worker that it is bound to, does not allow the request; use another key
-	CodeNotFound           = "not_found"                // the thing does not exist, or the address does not; check the ID and the path
-	CodeConflict           = "conflict"                 // the current state does not allow the operation; read the state again
-	CodeLeaseLost          = "lease_lost"               // the lease is no longer the task's current one; stop the work
-	CodeAlreadyCompleted   = "already_completed"        // the lease was already completed with another outcome, which stays; discard yours
-	CodeIdempotency        = "idempotency_mismatch"     // the idempotency key was already used with another body; use a new key
-	CodeWorkerConflict     = "worker_conflict"          // another live process is registered under this worker name; stop it or choose another --name
-	CodeNoWorker           = "no_worker"                // no worker can take the task; the message says why
-	CodeTooLarge           = "payload_too_large"        // the body or file is larger than the server accepts; send less
-	CodeRateLimited        = "rate_limited"             // too many requests; wait as Retry-After says
-	CodeBusy               = "busy"                     // the memory for large bodies, responses and searches is in use; retry as Retry-After says
-	CodeQueueFull          = "queue_full"               // too many tasks are queued; retry when workers have taken some, add workers or raise --max-queued
-	CodeUnavailable        = "unavailable"              // the store does not answer, or the server is starting or stopping; retry shortly
-	CodeMembridgeDown      = "membridge_unreachable"    // membridge cannot be reached; check that it runs, and --membridge-server-url
-	CodeMembridgeForbidden = "membridge_unauthorized"   // membridge refused the server's key; check the key in the settings
-	CodeMembridgeFailed    = "membridge_failed"         // membridge answered with a status of 500 or above; its own log says why
-	CodeMembridgeElsewhere = "membridge_redirect"       // membridge answered with a redirect, which is not followed; configure its final address
-	CodeMembridgeJob       = "membridge_job_failed"     // an agent did not carry out a sync job; the message says why
-	CodeMembridgeStrange   = "membridge_invalid_answer" // the response does not fit the request; the server at this address may not be membridge
+	CodeInternal                 = "internal"                 // something went wrong on the server; its log has the details under the request ID
+	CodeInvalid                  = "invalid_request"          // the request is wrong; details names the fields
+	CodeUnauthorized             = "unauthorized"             // the key or session is missing, unknown, revoked or expired; send a valid key
+	CodeNoCertificate            = "certificate_required"     // worker keys count only with a client certificate; set --client-cert and --client-key
+	CodeForbidden                = "forbidden"                // the role of the key, or the worker that it is bound to, does not allow the request; use another key
+	CodeNotFound                 = "not_found"                // the thing does not exist, or the address does not; check the ID and the path
+	CodeConflict                 = "conflict"                 // the current state does not allow the operation; read the state again
+	CodeLeaseLost                = "lease_lost"               // the lease is no longer the task's current one; stop the work
+	CodeAlreadyCompleted         = "already_completed"        // the lease was already completed with another outcome, which stays; discard yours
+	CodeIdempotency              = "idempotency_mismatch"     // the idempotency key was already used with another body; use a new key
+	CodeWorkerConflict           = "worker_conflict"          // another live process is registered under this worker name; stop it or choose another --name
+	CodeNoWorker                 = "no_worker"                // no worker can take the task; the message says why
+	CodeTooLarge                 = "payload_too_large"        // the body or file is larger than the server accepts; send less
+	CodeRateLimited              = "rate_limited"             // too many requests; wait as Retry-After says
+	CodeBusy                     = "busy"                     // the memory for large bodies, responses and searches is in use; retry as Retry-After says
+	CodeQueueFull                = "queue_full"               // too many tasks are queued; retry when workers have taken some, add workers or raise --max-queued
+	CodeUnavailable              = "unavailable"              // the store does not answer, or the server is starting or stopping; retry shortly
+	CodeMembridgeDown            = "membridge_unreachable"    // membridge cannot be reached; check that it runs, and --membridge-server-url
+	CodeMembridgeForbidden       = "membridge_unauthorized"   // membridge refused the server's key; check the key in the settings
+	CodeMembridgeFailed          = "membridge_failed"         // membridge answered with a status of 500 or above; its own log says why
+	CodeMembridgeElsewhere       = "membridge_redirect"       // membridge answered with a redirect, which is not followed; configure its final address
+	CodeMembridgeJob             = "membridge_job_failed"     // an agent did not carry out a sync job; the message says why
+	CodeMembridgeInvalidResponse = "membridge_invalid_answer" // the response does not fit the request; the server at this address may not be membridge
 )
 
 // Error is a failure that may be shown to a caller: a stable code and a sentence. Its cause, which

@@ -63,10 +63,10 @@ type LeaseQuery struct {
 
 // ArtifactQuery selects artifacts.
 type ArtifactQuery struct {
-	TaskID    string
-	ShortID   string // the last 8 characters of the id
-	Type      string
-	Displaced bool // only those with CompleteRequest.Displaced that were not moved since
+	TaskID        string
+	ShortID       string // the last 8 characters of the id
+	Type          string
+	PendingUpload bool // only those with CompleteRequest.PendingUpload that were not moved since
 	Page
 }
 

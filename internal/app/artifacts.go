@@ -58,13 +58,13 @@ func (s *Server) sharedOrphans() *maintenance.Loop {
 		return nil
 	}
 	mark := &maintenance.SweepMark{Store: s.store, Bucket: s.objects.Remote(), Logger: s.log}
-	return maintenance.NewOrphans(maintenance.OrphansConfig{Name: "orphans", Store: s.store, Places: s.shared, Since: s.installation.since, Ours: mark.Ours,
+	return maintenance.NewOrphans(maintenance.OrphansConfig{Name: "orphans", Store: s.store, Uploads: s.shared, Since: s.installation.since, Ours: mark.Ours,
 		Clock: nil, Logger: s.log, Every: maintenance.DefaultOrphansEvery})
 }
 
 // folderOrphans builds the loop that sweeps this server's folder.
 func (s *Server) folderOrphans() *maintenance.Loop {
-	return maintenance.NewOrphans(maintenance.OrphansConfig{Name: "orphans-folder", Store: s.store, Places: []maintenance.Uploads{s.folder}, Since: s.installation.since, Ours: nil,
+	return maintenance.NewOrphans(maintenance.OrphansConfig{Name: "orphans-folder", Store: s.store, Uploads: []maintenance.Uploads{s.folder}, Since: s.installation.since, Ours: nil,
 		Clock: nil, Logger: s.log, Every: maintenance.DefaultOrphansEvery})
 }
 
@@ -78,14 +78,14 @@ func (s *Server) openMover() {
 	s.mover = maintenance.NewMover(c)
 }
 
-// transcripts builds the loop that turns runs' events into artifacts.
-func (s *Server) transcripts() *maintenance.Transcripts {
-	c := maintenance.TranscriptsConfig{Store: s.store, Blobs: s.blobs, Placed: nil, Dir: ArtifactsDir(s.cfg.DataDir), Clock: nil, Logger: s.log,
-		Every: maintenance.DefaultTranscriptsEvery, Written: s.metrics.Transcribed}
+// runLogs builds the loop that turns runs' events into artifacts.
+func (s *Server) runLogs() *maintenance.RunLogs {
+	c := maintenance.RunLogsConfig{Store: s.store, Blobs: s.blobs, Placed: nil, Dir: ArtifactsDir(s.cfg.DataDir), Clock: nil, Logger: s.log,
+		Every: maintenance.DefaultRunLogsEvery, Written: s.metrics.RunLogWritten}
 	if s.objects != nil {
 		c.Placed = s.objects.Placed
 	}
-	return maintenance.NewTranscripts(c)
+	return maintenance.NewRunLogs(c)
 }
 
 // refreshFolder probes the artifact folder.

@@ -106,7 +106,7 @@ func TestFilesAreRefused(t *testing.T) {
 			"a path that leads out":   {task, lease, "../a", "x", "", 400},
 			"an absolute path":        {task, lease, "/etc/passwd", "x", "", 400},
 			"a path with a NUL":       {task, lease, "a\x00b", "x", "", 400},
-			"a transcript's path":     {task, lease, bloom.TranscriptPath(1, 4), "x", "", 400},
+			"a transcript's path":     {task, lease, bloom.RunLogPath(1, 4), "x", "", 400},
 			"a path that is too long": {task, lease, strings.Repeat("a", 1025), "x", "", 400},
 			"another digest":          {task, lease, "a", "x", strings.Repeat("0", 64), 400},
 			"no digest":               {task, lease, "a", "x", "abc", 400},

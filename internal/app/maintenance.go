@@ -15,13 +15,13 @@ import (
 // runs them all; when it dies, another takes over.
 func (s *Server) backgroundLoops() []*maintenance.Loop {
 	kept, atEnd := s.cfg.Transcribe()
-	transcripts := s.transcripts()
-	var before *maintenance.Transcripts
+	runLogs := s.runLogs()
+	var before *maintenance.RunLogs
 	if kept {
-		before = transcripts
+		before = runLogs
 	}
 	retention := maintenance.NewRetention(maintenance.RetentionConfig{
-		Store: s.store, Contents: s.blobs, Logger: s.log, Keep: s.cfg.Keep(), Transcripts: before, ExportedOnly: s.auditFiles != nil, Removed: s.metrics.Removed, Deleted: s.metrics.ContentDeleted,
+		Store: s.store, Contents: s.blobs, Logger: s.log, Keep: s.cfg.Keep(), RunLogs: before, ExportedOnly: s.auditFiles != nil, Removed: s.metrics.Removed, Deleted: s.metrics.ContentDeleted,
 	})
 	shared, isShared := s.store.(*postgres.Store)
 	loops := []*maintenance.Loop{
@@ -32,7 +32,7 @@ func (s *Server) backgroundLoops() []*maintenance.Loop {
 		maintenance.NewSeries(maintenance.SeriesConfig{Store: s.store, Logger: s.log, Every: maintenance.DefaultSeriesEvery}),
 	}
 	if atEnd {
-		loops = append(loops, transcripts.Loop())
+		loops = append(loops, runLogs.Loop())
 	}
 	loops = append(loops, s.auditLoops()...)
 	if orphans := s.sharedOrphans(); orphans != nil {

@@ -76,7 +76,7 @@ func ImportSQLite(ctx context.Context, file, databaseURL string, progress func(t
 // ImportEarlier imports the earlier implementation's PostgreSQL database at sourceURL into a new
 // SQLite file in dataDir, or, through such a file, into the empty PostgreSQL database at
 // databaseURL.
-func ImportEarlier(ctx context.Context, sourceURL, dataDir, databaseURL string, progress func(table string, rows int64)) (_ []earlier.Moved, err error) {
+func ImportEarlier(ctx context.Context, sourceURL, dataDir, databaseURL string, progress func(table string, rows int64)) (_ []earlier.Imported, err error) {
 	if databaseURL == "" {
 		if err := os.MkdirAll(dataDir, 0o700); err != nil {
 			return nil, fmt.Errorf("data folder: %w", err)

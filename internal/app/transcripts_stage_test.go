@@ -142,7 +142,7 @@ func (s *objectServer) transcripts(task string) (runs [][]string) {
 	must(s.t, err)
 	slices.Reverse(list)
 	for _, a := range list {
-		if a.Type != bloom.ArtifactTranscript {
+		if a.Type != bloom.ArtifactRunLog {
 			continue
 		}
 		raw, err := s.api.ArtifactBytes(s.t.Context(), a.ID)

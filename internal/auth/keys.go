@@ -181,7 +181,7 @@ var errNoStore = bloom.Internal(errors.New("auth: no store was opened"))
 
 // byStored returns the caller with a stored key.
 func (a *Authenticator) byStored(ctx context.Context, id string, sum [sha256.Size]byte, address string) (Principal, error) {
-	if !a.keys.has(id) && a.misses.Spent(guard.Network(address)) && !a.existing.has(ctx, a.store, id) {
+	if !a.keys.has(id) && a.misses.Exhausted(guard.Network(address)) && !a.existing.has(ctx, a.store, id) {
 		return Principal{}, errUnknownKeys
 	}
 	k, err := a.keys.get(ctx, id, func(ctx context.Context, id string) (contract.StoredKey, error) {

@@ -151,7 +151,7 @@ func (u *uploads) one(ctx context.Context, root *os.Root, f matched) error {
 
 // try uploads a file once. It opens only regular files inside the folder, and never blocks.
 func (u *uploads) try(ctx context.Context, root *os.Root, f matched) (again bool, err error) {
-	if bloom.IsTranscriptPath(f.path) {
+	if bloom.IsRunLogPath(f.path) {
 		return false, plainReason("the folder transcript/ is reserved for the server's transcripts")
 	}
 	file, info, err := workspace.OpenRegular(root, f.path)

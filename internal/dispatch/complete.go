@@ -49,7 +49,7 @@ func (s *Service) Complete(ctx context.Context, taskID string, c bloom.Completio
 	switch {
 	case done.Replayed: // its parts may have been replaced since
 		s.deleteUpload(ctx, req, done.Artifact.URL)
-	case req.Unkept == transcripts.MissingUpload:
+	case req.NotSaved == transcripts.MissingUpload:
 		s.log.ErrorContext(ctx, "not updating the context: an upload is missing; do all servers share the artifact storage?", "task_id", taskID, "context_id", req.ContextID)
 	}
 	if done.Result.Output == nil {
@@ -105,7 +105,7 @@ func (s *Service) uploadOutput(ctx context.Context, req *contract.CompleteReques
 	if req.Content == nil {
 		return nil
 	}
-	req.URL, req.Displaced, err = s.Content.PutText(ctx, contentKey(*req, s.clock.Now()), *req.Content, req.SHA256)
+	req.URL, req.PendingUpload, err = s.Content.PutText(ctx, contentKey(*req, s.clock.Now()), *req.Content, req.SHA256)
 	if req.URL != nil {
 		req.Content = nil
 	}

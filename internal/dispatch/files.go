@@ -39,13 +39,13 @@ func (s *Service) CheckFile(ctx context.Context, f FileUpload) error {
 	var invalid []bloom.FieldError
 	if problem := bloom.CheckArtifactPath(f.Path); problem != "" {
 		invalid = append(invalid, bloom.FieldError{Field: "path", Message: problem})
-	} else if bloom.IsTranscriptPath(f.Path) {
+	} else if bloom.IsRunLogPath(f.Path) {
 		invalid = append(invalid, bloom.FieldError{Field: "path", Message: "must not be in transcript/, which is for the transcripts that the server makes"})
 	}
 	if raw, err := hex.DecodeString(f.SHA256); err != nil || len(raw) != 32 {
 		invalid = append(invalid, bloom.FieldError{Field: "sha256", Message: "must be the SHA-256 of the body in hex"})
 	}
-	if len(f.Type) > 128 || f.Type == bloom.ArtifactTranscript {
+	if len(f.Type) > 128 || f.Type == bloom.ArtifactRunLog {
 		invalid = append(invalid, bloom.FieldError{Field: "type", Message: "must have at most 128 bytes and not be transcript"})
 	}
 	if len(f.Tags) > 64 || len(strings.Join(f.Tags, "")) > 4096 {
@@ -81,7 +81,7 @@ func (s *Service) PutFile(ctx context.Context, f FileUpload, content io.Reader) 
 	}
 	n := contract.NewArtifact{ID: id.String(), TaskID: f.TaskID, LeaseID: f.LeaseID, Path: f.Path, Type: f.Type, MediaType: mediaOf(f.Path), Actor: f.Actor, Tags: []string{},
 		Size: f.Size, SHA256: strings.ToLower(f.SHA256)}
-	if n.URL, n.Displaced, err = s.Content.Put(ctx, fileKey(n.TaskID, n.ID, s.clock.Now()), content, n.Size, n.SHA256); err != nil {
+	if n.URL, n.PendingUpload, err = s.Content.Put(ctx, fileKey(n.TaskID, n.ID, s.clock.Now()), content, n.Size, n.SHA256); err != nil {
 		return bloom.Artifact{}, err
 	}
 	for _, tag := range f.Tags {

@@ -48,7 +48,7 @@ func (st *Stream) listLog(ctx context.Context) error {
 			return err
 		}
 		for _, a := range list {
-			if first, last, ok := a.Transcribes(); ok {
+			if first, last, ok := a.RunLogRange(); ok {
 				st.log.parts = append(st.log.parts, logPart{a, first, last})
 			}
 		}

@@ -144,7 +144,7 @@ func (s *Service) startScheduled(ctx context.Context, r contract.ScheduledStart,
 	switch {
 	case task != nil:
 		added = created
-	case err == nil || !mayBe(err):
+	case err == nil || !outcomeUnknown(err):
 		added = nothing
 	}
 	return task, err

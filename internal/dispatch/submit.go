@@ -53,7 +53,7 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (task bloom.Task, 
 	switch {
 	case err == nil && !replayed:
 		added = created
-	case err == nil || !mayBe(err):
+	case err == nil || !outcomeUnknown(err):
 		added = nothing
 	}
 	if errors.Is(err, bloom.ErrQueueFull) {
@@ -62,9 +62,9 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (task bloom.Task, 
 	return task, replayed, err
 }
 
-// mayBe reports whether a task may have been created although its creation ended with an
+// outcomeUnknown reports whether a task may have been created although its creation ended with an
 // error: a caller that has disconnected may have left one, too.
-func mayBe(err error) bool {
+func outcomeUnknown(err error) bool {
 	kind := bloom.KindOf(err)
 	return kind == bloom.KindInternal || kind == bloom.KindUnavailable
 }

@@ -80,8 +80,8 @@ func (l *Limiter) Allow(caller string) Allowance {
 	return Allowance{Limit: l.burst, Remaining: int(left), Wait: wait, Reset: time.Duration((float64(l.burst) - left) * float64(l.every))}
 }
 
-// Spent reports whether an event of a caller would have to wait. It counts nothing.
-func (l *Limiter) Spent(caller string) bool {
+// Exhausted reports whether an event of a caller would have to wait. It counts nothing.
+func (l *Limiter) Exhausted(caller string) bool {
 	if l == nil {
 		return false
 	}

@@ -56,7 +56,7 @@ func (s *Server) ask(ctx context.Context, method, path string, body json.RawMess
 	case status < 200 || status > 299:
 		return nil, passedOn(status, answer)
 	case !json.Valid(answer):
-		return nil, &bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeStrange, Message: "Membridge's answer is invalid"}
+		return nil, &bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeInvalidResponse, Message: "Membridge's answer is invalid"}
 	}
 	if len(answer) >= largeAnswer { // membridge may take long to answer: nobody waits for memory meanwhile
 		if err := s.reserve(ctx, callOf(ctx), int64(len(answer))); err != nil {

@@ -114,7 +114,7 @@ func (s *Server) listAgents(ctx context.Context, c *call, in *agentsInput) (*pag
 			Agents []json.RawMessage `json:"agents"`
 		}
 		if err := json.Unmarshal(res.Body, &wrapped); err != nil {
-			return nil, &bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeStrange, Message: "Membridge's list of agents is invalid"}
+			return nil, &bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeInvalidResponse, Message: "Membridge's list of agents is invalid"}
 		}
 		out.Body = append(out.Body, wrapped.Agents...)
 	}
@@ -172,7 +172,7 @@ func (s *Server) selectLeader(ctx context.Context, c *call, in *projectInput) (*
 		return nil, err
 	}
 	if !promoted(res.Body, in.CID, b.PrimaryNodeID) {
-		return nil, &bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeStrange,
+		return nil, &bloom.Error{Kind: bloom.KindUpstream, Code: bloom.CodeMembridgeInvalidResponse,
 			Message: "Membridge did not confirm that it selected this node; check the project's leadership"}
 	}
 	return res, s.auditOrder(ctx, c, audit.ActionLeadershipPromote, in.CID, b.PrimaryNodeID+" leads "+in.CID, map[string]string{"primary_node_id": b.PrimaryNodeID})

@@ -121,7 +121,7 @@ func TestTheSweepNeverTakesWhatAContextNames(t *testing.T) {
 	orphans := []string{part(t, blobs, "c", uuid.NewString(), "never named").URL, part(t, blobs, "unknown", uuid.NewString(), "of nobody").URL}
 	age(t, dir)
 	fresh := part(t, blobs, "c", uuid.NewString(), "on its way").URL
-	sweep := maintenance.NewOrphans(maintenance.OrphansConfig{Store: s, Places: []maintenance.Uploads{blobs}, Since: c.Now(), Clock: c})
+	sweep := maintenance.NewOrphans(maintenance.OrphansConfig{Store: s, Uploads: []maintenance.Uploads{blobs}, Since: c.Now(), Clock: c})
 	mover := maintenance.NewMover(maintenance.MoverConfig{Store: s, Blobs: blobs})
 	found := map[string]bool{}
 	if _, err := mover.Verify(t.Context(), func(_ bloom.VerifyReport, d *bloom.ContentDefect) {

@@ -100,7 +100,7 @@ type moving struct {
 }
 
 func (r *moving) artifacts(ctx context.Context, all bool) error {
-	q := bloom.ArtifactQuery{Displaced: !all, Page: bloom.Page{Limit: 100, TextBytes: 1}}
+	q := bloom.ArtifactQuery{PendingUpload: !all, Page: bloom.Page{Limit: 100, TextBytes: 1}}
 	for {
 		list, next, err := r.c.Store.Artifacts(ctx, q)
 		if err != nil {
@@ -133,7 +133,7 @@ func (r *moving) contexts(ctx context.Context, all bool) error {
 		for _, t := range list {
 			after = t.ContextID
 			r.did.Contexts++
-			for _, p := range t.Places() {
+			for _, p := range t.AllParts() {
 				if r.c.Placed(p.URL) {
 					continue
 				}

@@ -31,14 +31,14 @@ type Uploads interface {
 	Delete(ctx context.Context, url string) error
 }
 
-// OrphansConfig is what Orphans needs. Store and Places are required.
+// OrphansConfig is what Orphans needs. Store and Uploads are required.
 type OrphansConfig struct {
 	Name  string // of the loop
 	Store interface {
 		Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error)
 		TranscriptIn(ctx context.Context, folder string) (*contract.Transcript, error)
 	}
-	Places []Uploads
+	Uploads []Uploads
 	// Since is when the first content may have been uploaded.
 	Since time.Time
 	// Ours, if not nil, reports whether content may be deleted. It is called before each run.
@@ -65,7 +65,7 @@ func (c *OrphansConfig) once(ctx context.Context) (res Result, err error) {
 		}
 	}
 	for _, day := range c.days() {
-		for _, place := range c.Places {
+		for _, place := range c.Uploads {
 			s := &sweep{OrphansConfig: c, place: place}
 			err := place.List(ctx, day, func(url, key string, age time.Duration) error { return s.examine(ctx, url, key, age) })
 			if res.Changed += s.deleted; err != nil {

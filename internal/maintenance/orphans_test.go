@@ -62,7 +62,7 @@ func TestOrphansGoAndWhatAnArtifactNamesStays(t *testing.T) {
 	}
 	age(t, dir)
 	fresh := put(t, blobs, "artifacts/"+tasks[0]+"/fresh") // uploaded, and soon named by an artifact
-	loop := maintenance.NewOrphans(maintenance.OrphansConfig{Store: s, Places: []maintenance.Uploads{blobs}, Since: c.Now(), Clock: c})
+	loop := maintenance.NewOrphans(maintenance.OrphansConfig{Store: s, Uploads: []maintenance.Uploads{blobs}, Since: c.Now(), Clock: c})
 	c.advance(sweptAfter)
 	// Completions continue during the sweep, which never removes their files.
 	var wg sync.WaitGroup
@@ -132,7 +132,7 @@ func sweepAt(t *testing.T, s contract.Store, place maintenance.Uploads, passed t
 	t.Helper()
 	c := newClock()
 	c.advance(passed)
-	if _, err := maintenance.NewOrphans(maintenance.OrphansConfig{Store: s, Places: []maintenance.Uploads{later{place, passed}}, Since: time.Now(), Ours: ours, Clock: c}).RunOnce(t.Context()); err != nil {
+	if _, err := maintenance.NewOrphans(maintenance.OrphansConfig{Store: s, Uploads: []maintenance.Uploads{later{place, passed}}, Since: time.Now(), Ours: ours, Clock: c}).RunOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -281,7 +281,7 @@ func TestTheSweepDoesNotReadEverything(t *testing.T) {
 	c, since := newClock(), time.Now()
 	c.advance(20*24*time.Hour + sweptAfter)
 	place := &days{listed: map[string]int{}}
-	loop := maintenance.NewOrphans(maintenance.OrphansConfig{Store: open(t, c), Places: []maintenance.Uploads{place}, Since: since, Clock: c})
+	loop := maintenance.NewOrphans(maintenance.OrphansConfig{Store: open(t, c), Uploads: []maintenance.Uploads{place}, Since: since, Clock: c})
 	latest := blob.Day(c.Now().Add(-sweptAfter))
 	for runs := 1; len(place.listed) < 21; runs++ { // every day since then, sooner or later
 		runOnce(t, loop)

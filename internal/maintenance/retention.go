@@ -44,8 +44,8 @@ type RetentionConfig struct {
 	Every    time.Duration // DefaultRetentionEvery when 0
 	Busy     time.Duration // DefaultRetentionBusy when 0
 	Keep     contract.Keep
-	// Transcripts, if not nil, writes events into transcripts before they are removed.
-	Transcripts *Transcripts
+	// RunLogs, if not nil, archives events before they are removed.
+	RunLogs *RunLogs
 	// ExportedOnly keeps audit entries until they are exported.
 	ExportedOnly bool
 	// Removed, if not nil, is called after every batch, for metrics.
@@ -92,7 +92,7 @@ func NewRetention(c RetentionConfig) *Loop {
 		{keep: c.Keep.Contexts, limit: contract.DefaultRemoveBatch, remove: c.Store.RemoveContexts},
 		{keep: contract.ForgottenRetention, limit: noteBatch, remove: c.Store.RemoveForgotten},
 	}}
-	if t := c.Transcripts; t != nil {
+	if t := c.RunLogs; t != nil {
 		r.kinds[1].before = t.Keep
 	}
 	return newLoop("retention", cmp.Or(c.Every, DefaultRetentionEvery), c.Logger, r.once)
@@ -119,7 +119,7 @@ func (r *retention) once(ctx context.Context) (res Result, err error) {
 // walk removes one kind in batches, until there is no more or the time is up.
 func (r *retention) walk(ctx context.Context, k *oldKind, until time.Time, all *contract.Removed) error {
 	for began := r.Clock.Now(); !began.After(until); began = r.Clock.Now() {
-		batch := contract.RemoveRequest{OlderThan: k.keep, After: k.after, Limit: k.limit, Kept: k.before != nil, Exported: r.ExportedOnly}
+		batch := contract.RemoveRequest{OlderThan: k.keep, After: k.after, Limit: k.limit, Archived: k.before != nil, Exported: r.ExportedOnly}
 		if k.before != nil {
 			if err := k.before(ctx, batch); err != nil {
 				return err
@@ -177,7 +177,7 @@ func (r *retention) deleteContents(ctx context.Context, until time.Time) error {
 			deleted, failed = append(deleted, c.Seq), 0
 		}
 		// Record it even if the loop is being stopped.
-		if err := r.Store.ForgetContent(context.WithoutCancel(ctx), deleted); err != nil {
+		if err := r.Store.ConfirmDeleted(context.WithoutCancel(ctx), deleted); err != nil {
 			return err
 		}
 		if err := ctx.Err(); err != nil {

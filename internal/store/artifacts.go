@@ -50,7 +50,7 @@ func artifactValues(v []any, a NewArtifact) []any {
 		path = &a.Path
 	}
 	return append(v, a.ID, a.TaskID, a.Type, a.CreatedAt, a.Finalized, a.URL, schema.ListJSON(a.Tags), a.Size, a.SHA256, a.MediaType, a.Content,
-		a.Displaced, a.Epoch, path)
+		a.PendingUpload, a.Epoch, path)
 }
 
 // MoveArtifact records the new URL of an artifact's content. It writes no audit
@@ -106,7 +106,7 @@ func (s *Store) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.A
 		return []bloom.Artifact{}, bloom.Cursor{}, nil
 	case q.TaskID != "":
 		l.first("a.task_id = %s", q.TaskID)
-	case q.Displaced:
+	case q.PendingUpload:
 		l.by = s.sql.True("a.displaced")
 	}
 	if q.Type != "" { // it has no index
@@ -128,18 +128,18 @@ func (s *Store) WaitingContent(ctx context.Context) (int64, error) {
 	return min(n, contract.MaxWaiting), err
 }
 
-// NewArtifact is an artifact to insert. Displaced: its content is not where it
+// NewArtifact is an artifact to insert. PendingUpload: its content is not where it
 // belongs and is moved later.
 type NewArtifact struct {
 	bloom.Artifact
-	Displaced bool
+	PendingUpload bool
 }
 
 // NewArtifacts returns the artifacts of outcomes, then Files.
 func (c *Changes) NewArtifacts() []NewArtifact {
 	all := make([]NewArtifact, 0, len(c.Outcomes)+len(c.Files))
 	for _, o := range c.Outcomes {
-		all = append(all, NewArtifact{o.Artifact, o.Displaced})
+		all = append(all, NewArtifact{o.Artifact, o.PendingUpload})
 	}
 	return append(all, c.Files...)
 }

@@ -22,9 +22,9 @@ import (
 type Chain struct {
 	Head     bloom.ChainHead
 	Unsealed []bloom.Audit
-	// Doubt: more entries wait, but another process may still commit one with a lower
+	// Blocked: more entries wait, but another process may still commit one with a lower
 	// number.
-	Doubt bool
+	Blocked bool
 }
 
 var (
@@ -109,7 +109,7 @@ func (s *Store) seal(ctx context.Context) (sealing, error) {
 			head, links := Links(c.Head, c.Unsealed)
 			u.c.Head, u.c.Links = &head, links
 		}
-		return sealing{len(c.Unsealed), c.Doubt}, nil
+		return sealing{len(c.Unsealed), c.Blocked}, nil
 	})
 }
 

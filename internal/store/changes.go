@@ -20,7 +20,7 @@ type Changes struct {
 	Gauge     *Gauge
 	Searched  []Searched
 	Files     []NewArtifact // artifacts that are not part of outcomes
-	Kept      []*Kept       // one per task
+	Archived  []*Archived   // one per task
 	Logs      []bloom.WorkerLogs
 	Removal   Removal
 	Links     []Link // hashes of newly chained entries

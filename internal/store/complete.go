@@ -17,10 +17,10 @@ type OutcomeKey struct {
 
 // Outcome is a result and the rows written with it.
 type Outcome struct {
-	Result    bloom.Result
-	Artifact  bloom.Artifact
-	Displaced bool // of a new one: the artifact's content is not where it belongs and is moved later
-	BodyHash  string
+	Result        bloom.Result
+	Artifact      bloom.Artifact
+	PendingUpload bool // of a new one: the artifact's content is not where it belongs and is moved later
+	BodyHash      string
 }
 
 var outcomes = derived[OutcomeKey, *Outcome]() // stored outcomes
@@ -98,7 +98,7 @@ func (u *Unit) complete(r contract.CompleteRequest) (none bloom.Completed, err e
 	if err := u.apply(t, l, tr, r.Actor); err != nil {
 		return none, err
 	}
-	o := &Outcome{BodyHash: r.BodyHash, Displaced: r.Displaced}
+	o := &Outcome{BodyHash: r.BodyHash, PendingUpload: r.PendingUpload}
 	o.Artifact, o.Result = r.Records(*l, u.Now)
 	u.c.Outcomes = append(u.c.Outcomes, o)
 	outcomes.set(u, key, o)

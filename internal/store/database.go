@@ -81,7 +81,7 @@ type Config struct {
 	// Patience is how long an operation is retried while the database is unreachable or
 	// its rows are locked; DefaultPatience.
 	Patience time.Duration
-	// Transcripts records which tasks have ended, for DueTranscripts.
+	// Transcripts records which tasks have ended, for DueRunLogs.
 	Transcripts bool
 	// SealPoll is how often to look for audit entries that another process left
 	// unchained; 0: never, no other process uses the database.

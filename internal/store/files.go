@@ -20,7 +20,7 @@ type FileKey struct {
 var (
 	files      = derived[FileKey, *bloom.Artifact]() // files of attempts
 	fileCounts = derived[OutcomeKey, int64]()        // attempts: how many files they have
-	archived   = derived[string, int64]()            // tasks: the last event that is in a transcript
+	archived   = derived[string, int64]()            // tasks: the last event that is in a run log
 )
 
 func loadFiles(l *Load, v *Values[FileKey, *bloom.Artifact]) {
@@ -47,15 +47,15 @@ func loadArchived(l *Load, v *Values[string, int64]) {
 		`SELECT t.id, r.upto FROM llm_tasks t JOIN run_transcripts r ON r.task = t.seq`, "t.id", "uuid", IDs(v.Keys()), "")
 }
 
-// endedLayout records streams that have ended, keptLayout how far they are in
-// transcripts.
+// endedLayout records streams that have ended, archivedLayout how far they are in
+// run logs.
 var (
-	endedLayout = layout("run_transcripts", "task bigint, due bool", Replace)
-	keptLayout  = layout("run_transcripts", "task bigint, due bool, upto bigint", Replace)
+	endedLayout    = layout("run_transcripts", "task bigint, due bool", Replace)
+	archivedLayout = layout("run_transcripts", "task bigint, due bool, upto bigint", Replace)
 )
 
-func endedValues(v []any, k *Kept) []any { return append(v, k.Task, k.Due) }
-func keptValues(v []any, k *Kept) []any  { return append(v, k.Task, k.Due, *k.UpTo) }
+func endedValues(v []any, k *Archived) []any    { return append(v, k.Task, k.Due) }
+func archivedValues(v []any, k *Archived) []any { return append(v, k.Task, k.Due, *k.UpTo) }
 
 // AddArtifact adds a file to an active lease. It reports whether the file was already
 // there.
@@ -95,7 +95,7 @@ func (u *Unit) addArtifact(n contract.NewArtifact) (none bloom.Artifact, replaye
 		return none, false, bloom.Conflict("The attempt already has %d files, which is the limit", count)
 	}
 	a := n.Artifact(l.Epoch, u.Now)
-	u.addFile(a, n.Displaced)
+	u.addFile(a, n.PendingUpload)
 	u.audit(audit.ActionArtifactAdded, audit.EntityArtifact, a.ID, cmp.Or(n.Actor, l.WorkerID), "Added "+a.Path+" to task "+t.ID, storable.MustJSON(a.EventData()))
 	u.event(t, Event{Type: bloom.EventArtifact, At: u.Now, Epoch: t.Epoch, Data: storable.MustJSON(a.EventData())})
 	u.notify = append(u.notify, bloom.Change{Kind: bloom.ChangeEvents, TaskID: t.ID})
@@ -120,39 +120,39 @@ func (u *Unit) file(key FileKey) (was *bloom.Artifact, count int64, err error) {
 	return was, count, cmp.Or(err, uncounted)
 }
 
-// TranscribedTo returns the number of the last of a task's events that is in a
-// transcript.
-func (s *Store) TranscribedTo(ctx context.Context, taskID string) (int64, error) {
+// ArchivedTo returns the number of the last of a task's events that is in a
+// run log.
+func (s *Store) ArchivedTo(ctx context.Context, taskID string) (int64, error) {
 	return do(ctx, s, func(r *Rows) { tasks.want(r, taskID); archived.want(r, taskID) }, func(u *Unit) (int64, error) {
 		t, err := u.task(taskID)
 		if err != nil {
 			return 0, err
 		}
-		return u.transcribedTo(t)
+		return u.archivedTo(t)
 	})
 }
 
-func (u *Unit) transcribedTo(t *Task) (int64, error) {
+func (u *Unit) archivedTo(t *Task) (int64, error) {
 	if k := u.kept[t.Seq]; k != nil && k.UpTo != nil {
 		return *k.UpTo, nil
 	}
 	return archived.get(u, t.ID)
 }
 
-// stream returns the pending change of a task's transcription state.
-func (u *Unit) stream(t *Task) *Kept {
+// stream returns the pending change of a task's archive state.
+func (u *Unit) stream(t *Task) *Archived {
 	k := u.kept[t.Seq]
 	if k == nil {
 		u.changed()
-		k = &Kept{Task: t.Seq}
+		k = &Archived{Task: t.Seq}
 		u.kept[t.Seq] = k
-		u.c.Kept = append(u.c.Kept, k)
+		u.c.Archived = append(u.c.Archived, k)
 	}
 	return k
 }
 
-// UntranscribedStreams lists old tasks with events that are in no transcript.
-func (s *Store) UntranscribedStreams(ctx context.Context, r contract.RemoveRequest) (ids []string, next int64, more bool, err error) {
+// UnarchivedStreams lists old tasks with events that are in no run log.
+func (s *Store) UnarchivedStreams(ctx context.Context, r contract.RemoveRequest) (ids []string, next int64, more bool, err error) {
 	f, err := s.findOld(ctx, r, s.OldStreams)
 	if err != nil || len(f.old) == 0 {
 		return nil, f.next, f.more, err
@@ -164,7 +164,7 @@ func (s *Store) UntranscribedStreams(ctx context.Context, r contract.RemoveReque
 	}
 	ids, err = doUnbatched(ctx, s, reads, func(u *Unit) (ids []string, err error) {
 		for _, e := range u.stillOld(f) {
-			if e.Kept < e.Last {
+			if e.Archived < e.Last {
 				ids = append(ids, e.ID)
 			}
 		}
@@ -173,9 +173,9 @@ func (s *Store) UntranscribedStreams(ctx context.Context, r contract.RemoveReque
 	return ids, f.next, f.more, err
 }
 
-// AddTranscripts adds transcripts of an ended task's events. Adding the same again
+// AddRunLogs adds run logs of an ended task's events. Adding the same again
 // changes nothing.
-func (s *Store) AddTranscripts(ctx context.Context, r contract.AddTranscripts) error {
+func (s *Store) AddRunLogs(ctx context.Context, r contract.AddRunLogs) error {
 	reads := func(rows *Rows) {
 		tasks.want(rows, r.TaskID)
 		archived.want(rows, r.TaskID)
@@ -185,28 +185,28 @@ func (s *Store) AddTranscripts(ctx context.Context, r contract.AddTranscripts) e
 		}
 	}
 	_, err := do(ctx, s, reads, func(u *Unit) (struct{}, error) {
-		return struct{}{}, u.addTranscripts(r)
+		return struct{}{}, u.addRunLogs(r)
 	})
 	return err
 }
 
-func (u *Unit) addTranscripts(r contract.AddTranscripts) error {
+func (u *Unit) addRunLogs(r contract.AddRunLogs) error {
 	t, err := u.task(r.TaskID)
 	if err != nil {
 		return err
 	}
-	upto, err := u.transcribedTo(t)
+	upto, err := u.archivedTo(t)
 	if err != nil {
 		return err
 	}
-	replayed, err := u.hasTranscripts(r)
+	replayed, err := u.hasRunLogs(r)
 	switch {
 	case err != nil || replayed:
 		return err
 	case !t.Status.Terminal():
-		return bloom.Conflict("Task status is '%s': its transcript is written when it has ended", t.Status)
+		return bloom.Conflict("Task status is '%s': its run log is written when it has ended", t.Status)
 	case upto != r.After || r.To > t.LastEvent:
-		return bloom.Conflict("The task's transcript was written in the meantime")
+		return bloom.Conflict("The task's run log was written in the meantime")
 	}
 	for i := range r.Artifacts {
 		n := r.Artifacts[i]
@@ -215,23 +215,23 @@ func (u *Unit) addTranscripts(r contract.AddTranscripts) error {
 			return err
 		}
 		if was != nil { // a file was uploaded at this path
-			n.Path = bloom.UniqueTranscriptPath(n.Path, n.ID)
+			n.Path = bloom.UniqueRunLogPath(n.Path, n.ID)
 		}
-		u.addFile(n.Artifact(n.Epoch, u.Now), n.Displaced)
+		u.addFile(n.Artifact(n.Epoch, u.Now), n.PendingUpload)
 	}
 	k := u.stream(t)
 	k.UpTo, k.Due = &r.To, r.To < t.LastEvent
 	return nil
 }
 
-// hasTranscripts reports whether these transcripts were added already: their commit's
+// hasRunLogs reports whether these run logs were added already: their commit's
 // answer may have been lost, so that the store repeats the operation. A caller deletes
-// the uploads of transcripts that are refused.
-func (u *Unit) hasTranscripts(r contract.AddTranscripts) (bool, error) {
+// the uploads of run logs that are refused.
+func (u *Unit) hasRunLogs(r contract.AddRunLogs) (bool, error) {
 	for _, n := range r.Artifacts {
 		was, _, err := u.file(FileKey{r.TaskID, n.Epoch, n.Path})
 		if was != nil && was.ID != n.ID {
-			was, _, err = u.file(FileKey{r.TaskID, n.Epoch, bloom.UniqueTranscriptPath(n.Path, n.ID)})
+			was, _, err = u.file(FileKey{r.TaskID, n.Epoch, bloom.UniqueRunLogPath(n.Path, n.ID)})
 		}
 		if err != nil || was == nil || was.ID != n.ID {
 			return false, err
@@ -240,17 +240,17 @@ func (u *Unit) hasTranscripts(r contract.AddTranscripts) (bool, error) {
 	return len(r.Artifacts) > 0, nil
 }
 
-// Kept changes a task's transcription state: the last event that is in a transcript
-// (nil: unchanged), and whether more events are to be transcribed.
-type Kept struct {
+// Archived changes a task's archive state: the last event that is in a run log
+// (nil: unchanged), and whether more events are to be archived.
+type Archived struct {
 	Task int64
 	UpTo *int64
 	Due  bool
 }
 
-// Streams splits Kept into tasks that have only ended and tasks whose UpTo changes.
-func (c *Changes) Streams() (ended, kept []*Kept) {
-	for _, k := range c.Kept {
+// Streams splits Archived into tasks that have only ended and tasks whose UpTo changes.
+func (c *Changes) Streams() (ended, kept []*Archived) {
+	for _, k := range c.Archived {
 		if k.UpTo == nil {
 			ended = append(ended, k)
 		} else {
@@ -260,8 +260,8 @@ func (c *Changes) Streams() (ended, kept []*Kept) {
 	return ended, kept
 }
 
-// DueTranscripts lists tasks with events that are in no transcript.
-func (s *Store) DueTranscripts(ctx context.Context, after int64, limit int) (ids []string, next int64, err error) {
+// DueRunLogs lists tasks with events that are in no run log.
+func (s *Store) DueRunLogs(ctx context.Context, after int64, limit int) (ids []string, next int64, err error) {
 	due, err := all(ctx, s, func(e *listEntry[string]) []any { return []any{&e.seq, &e.item} },
 		`SELECT t.seq, t.id FROM run_transcripts d JOIN llm_tasks t ON t.seq = d.task WHERE `+s.sql.True("d.due")+` AND d.task > $1
 			ORDER BY d.task LIMIT CAST($2 AS BIGINT)`, after, limit)

@@ -81,7 +81,7 @@ func (c *Changes) Writes() (all []Write) {
 	ended, kept := c.Streams()
 	return append(all,
 		written(artifactLayout, c.NewArtifacts(), artifactValues), written(resultLayout, c.Outcomes, resultValues), written(eventLayout, c.Events, eventValues),
-		written(endedLayout, ended, endedValues), written(keptLayout, kept, keptValues), written(linkLayout, c.Links, linkValues), written(logLayout, c.Logs, logValues))
+		written(endedLayout, ended, endedValues), written(archivedLayout, kept, archivedValues), written(linkLayout, c.Links, linkValues), written(logLayout, c.Logs, logValues))
 }
 
 func run[K comparable, V any](l *Load, q *Query[K, V], load func(*Load, *Values[K, V])) {

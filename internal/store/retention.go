@@ -28,7 +28,7 @@ type Aged struct {
 	// Only of locked tasks.
 	First, Last                         int64 // numbers of its first and last event; 0: it has none
 	Leases, Results, Artifacts, Content int64 // how many it has
-	Kept                                int64 // the last event that is in a transcript
+	Archived                            int64 // the last event that is in a run log
 }
 
 // AgedAudit is an audit entry that may be old enough to remove.
@@ -46,7 +46,7 @@ func agedFields(e *Aged) []any {
 
 func loadAged(l *Load, v *Values[string, *Aged]) {
 	l.Pick(scan(func(e *Aged) []any {
-		return append(agedFields(e), &e.First, &e.Last, &e.Leases, &e.Results, &e.Artifacts, &e.Content, &e.Kept)
+		return append(agedFields(e), &e.First, &e.Last, &e.Leases, &e.Results, &e.Artifacts, &e.Content, &e.Archived)
 	}, func(e *Aged) { v.Set(e.ID, e) }), `SELECT `+agedColumns+`,
 			coalesce((SELECT e.seq FROM task_events e WHERE e.task = t.seq ORDER BY e.seq LIMIT 1), 0),
 			coalesce((SELECT e.seq FROM task_events e WHERE e.task = t.seq ORDER BY e.seq DESC LIMIT 1), 0),
@@ -107,7 +107,7 @@ func (s *Store) RemoveTasks(ctx context.Context, r contract.RemoveRequest) (cont
 // RemoveEvents removes the event streams of ended tasks.
 func (s *Store) RemoveEvents(ctx context.Context, r contract.RemoveRequest) (contract.Removed, error) {
 	f, err := s.findOld(ctx, r, s.OldStreams)
-	f.kept = r.Kept
+	f.kept = r.Archived
 	return s.removeOld(ctx, f, err, audit.ActionEventsRemoved, (*Unit).removeStreams)
 }
 
@@ -184,7 +184,7 @@ func (e *Aged) stream() int64 {
 // been requeued meanwhile.
 func (u *Unit) stillOld(f oldBatch) (old []*Aged) {
 	for _, e := range f.old {
-		if is, _ := aged.of(u.rows).Get(e.ID); is != nil && lifecycle.Removable(is.State, f.before) && (!f.kept || is.Kept >= is.Last) {
+		if is, _ := aged.of(u.rows).Get(e.ID); is != nil && lifecycle.Removable(is.State, f.before) && (!f.kept || is.Archived >= is.Last) {
 			old = append(old, is)
 		}
 	}
@@ -260,8 +260,8 @@ func (s *Store) RemoveAudit(ctx context.Context, r contract.RemoveRequest) (cont
 	})
 }
 
-// ForgetContent removes the notes of deleted objects.
-func (s *Store) ForgetContent(ctx context.Context, seqs []int64) error {
+// ConfirmDeleted removes the notes of deleted objects.
+func (s *Store) ConfirmDeleted(ctx context.Context, seqs []int64) error {
 	if len(seqs) == 0 {
 		return nil
 	}

@@ -36,8 +36,8 @@ func (u *Unit) saveConversation(t *Task, l bloom.Lease, r contract.CompleteReque
 	if !c.ChangesContext() {
 		return nil
 	}
-	if r.Unkept != "" {
-		u.refuseUploads(t, c, r.Unkept)
+	if r.NotSaved != "" {
+		u.refuseUploads(t, c, r.NotSaved)
 		return nil
 	}
 	was, err := transcripts.get(u, t.ContextID)

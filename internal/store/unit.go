@@ -42,7 +42,7 @@ type Unit struct {
 	notify  []bloom.Change // to publish after the commit
 	load    map[string]int // leases granted minus leases ended, by worker
 	waiting map[string]int // tasks reserved for a worker
-	kept    map[int64]*Kept
+	kept    map[int64]*Archived
 	numbers int // how many numbers are used
 	scans   []labelScan
 	tx      Tx
@@ -51,7 +51,7 @@ type Unit struct {
 func newUnit(s *Store, rows *Rows) *Unit {
 	return &Unit{
 		Now: rows.Now, s: s, rows: rows, known: make([]any, queries), c: Changes{Now: rows.Now, tables: make([]tableChanges, queries)},
-		load: map[string]int{}, waiting: map[string]int{}, kept: map[int64]*Kept{},
+		load: map[string]int{}, waiting: map[string]int{}, kept: map[int64]*Archived{},
 	}
 }
 

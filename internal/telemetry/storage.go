@@ -48,8 +48,8 @@ func outcomeOf(err error) string {
 // Moved counts the move of an artifact; nil is a success.
 func (m *Metrics) Moved(err error) { m.storage.moved.WithLabelValues(outcomeOf(err)).Inc() }
 
-// Transcribed counts a task whose transcripts were written; nil is a success.
-func (m *Metrics) Transcribed(err error) {
+// RunLogWritten counts a task whose run logs were written; nil is a success.
+func (m *Metrics) RunLogWritten(err error) {
 	m.storage.transcripts.WithLabelValues(outcomeOf(err)).Inc()
 }
 

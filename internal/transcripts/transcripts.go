@@ -127,7 +127,7 @@ func (s *Store) Check(ctx context.Context, req *contract.CompleteRequest) error 
 	req.ContextID = task.ContextID
 	if s.mayBeSwept(c.LeaseID) {
 		s.Log.WarnContext(ctx, "not updating the context: the completion came too late, and its uploads may have been deleted", "task_id", req.TaskID, "context_id", task.ContextID)
-		req.Unkept = "its completion came too late"
+		req.NotSaved = "its completion came too late"
 		return nil
 	}
 	prefix := partPrefix(task.ContextID, c.LeaseID)
@@ -144,12 +144,12 @@ func (s *Store) Check(ctx context.Context, req *contract.CompleteRequest) error 
 			return err
 		}
 		if gone { // the outcome counts nevertheless: running the task again would not bring them back
-			req.Unkept = MissingUpload
+			req.NotSaved = MissingUpload
 		}
 	}
 	if c.Transcript != nil { // other workers resume the session
 		if id, err := uuid.Parse(c.Transcript.SessionID); err != nil || id.String() != c.Transcript.SessionID {
-			req.Unkept = "its session is none of claude's"
+			req.NotSaved = "its session is none of claude's"
 		}
 	}
 	return nil

@@ -40,11 +40,11 @@ func TestBothShapesOfAgentsAndStrangeOnes(t *testing.T) {
 		{`[{"name":".."},{"name":"a/b"},{"name":"."},{"name":"a\u0007"},` + full + `,` + bare + `]`, want, "", 4, "entry 1 has a name that does not fit into a URL"},
 		{`[]`, []mbclient.Agent{}, "", 0, ""},
 		{`{"agents":[]}`, []mbclient.Agent{}, "", 0, ""},
-		{body: `[1,2,3]`, code: bloom.CodeMembridgeStrange},
-		{body: `{}`, code: bloom.CodeMembridgeStrange},
-		{body: `null`, code: bloom.CodeMembridgeStrange},
-		{body: `<html>hello</html>`, code: bloom.CodeMembridgeStrange},
-		{body: ``, code: bloom.CodeMembridgeStrange},
+		{body: `[1,2,3]`, code: bloom.CodeMembridgeInvalidResponse},
+		{body: `{}`, code: bloom.CodeMembridgeInvalidResponse},
+		{body: `null`, code: bloom.CodeMembridgeInvalidResponse},
+		{body: `<html>hello</html>`, code: bloom.CodeMembridgeInvalidResponse},
+		{body: ``, code: bloom.CodeMembridgeInvalidResponse},
 	} {
 		client := dial(t, serve(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, c.body) }))
 		got, err := client.Agents(t.Context())
@@ -88,21 +88,21 @@ func TestValidJSONIsNotNecessarilyAResponse(t *testing.T) {
 	}{
 		{"GET", "/health", 200, `{"status":"ok"}`, ""},
 		{"GET", "/health", 200, `{"status":"ok","service":"membridge-control-plane"}`, ""},
-		{"GET", "/health", 200, `{"status":"ok","service":"bloom-runtime"}`, bloom.CodeMembridgeStrange},
-		{"GET", "/health", 200, `{}`, bloom.CodeMembridgeStrange},
-		{"GET", "/health", 200, `[]`, bloom.CodeMembridgeStrange},
+		{"GET", "/health", 200, `{"status":"ok","service":"bloom-runtime"}`, bloom.CodeMembridgeInvalidResponse},
+		{"GET", "/health", 200, `{}`, bloom.CodeMembridgeInvalidResponse},
+		{"GET", "/health", 200, `[]`, bloom.CodeMembridgeInvalidResponse},
 		{"GET", "/projects", 200, `[]`, ""},
-		{"GET", "/projects", 200, `{"hello":"world"}`, bloom.CodeMembridgeStrange},
-		{"GET", "/projects", 200, `null`, bloom.CodeMembridgeStrange},
-		{"GET", "/projects/c/nodes", 200, `[1]`, bloom.CodeMembridgeStrange},
+		{"GET", "/projects", 200, `{"hello":"world"}`, bloom.CodeMembridgeInvalidResponse},
+		{"GET", "/projects", 200, `null`, bloom.CodeMembridgeInvalidResponse},
+		{"GET", "/projects/c/nodes", 200, `[1]`, bloom.CodeMembridgeInvalidResponse},
 		{"GET", leadership, 200, `{"canonical_id":"c","preferred_primary":null}`, ""},
-		{"GET", leadership, 200, `{"ok":true}`, bloom.CodeMembridgeStrange},
+		{"GET", leadership, 200, `{"ok":true}`, bloom.CodeMembridgeInvalidResponse},
 		{"POST", leadership + "/select", 200, selected, ""},
-		{"POST", leadership + "/select", 200, `{"ok":true}`, bloom.CodeMembridgeStrange},
+		{"POST", leadership + "/select", 200, `{"ok":true}`, bloom.CodeMembridgeInvalidResponse},
 		{"GET", "/projects", 404, `{"detail":"no"}`, ""},
 		{"GET", "/projects", 422, `{"detail":[{"loc":["body"],"msg":"m"}]}`, ""},
-		{"GET", "/projects", 404, `<html>nginx</html>`, bloom.CodeMembridgeStrange},
-		{"GET", "/projects", 404, `{"message":"no"}`, bloom.CodeMembridgeStrange},
+		{"GET", "/projects", 404, `<html>nginx</html>`, bloom.CodeMembridgeInvalidResponse},
+		{"GET", "/projects", 404, `{"message":"no"}`, bloom.CodeMembridgeInvalidResponse},
 		{"GET", "/projects", 302, ``, bloom.CodeMembridgeElsewhere},
 		{"GET", "/projects", 500, `{"detail":"no"}`, bloom.CodeMembridgeFailed},
 	} {
@@ -114,10 +114,10 @@ func TestValidJSONIsNotNecessarilyAResponse(t *testing.T) {
 	}
 	// Health and the list of agents are only ever refused because of the key.
 	client := dial(t, serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(422); io.WriteString(w, `{"detail":"no"}`) }))
-	if _, err := client.Health(t.Context()); code(err) != bloom.CodeMembridgeStrange || !strings.Contains(err.Error(), "422") {
+	if _, err := client.Health(t.Context()); code(err) != bloom.CodeMembridgeInvalidResponse || !strings.Contains(err.Error(), "422") {
 		t.Errorf("health: %v", err)
 	}
-	if _, err := client.Agents(t.Context()); code(err) != bloom.CodeMembridgeStrange || client.State().Connected {
+	if _, err := client.Agents(t.Context()); code(err) != bloom.CodeMembridgeInvalidResponse || client.State().Connected {
 		t.Errorf("agents: %v, state %+v", err, client.State())
 	}
 }

@@ -35,7 +35,7 @@ type request struct {
 // Do forwards a request with the key added and returns membridge's status and body. Its error is a
 // *bloom.Error of kind Upstream, returned with the status and body if there are any: membridge is
 // unreachable (CodeMembridgeDown), answers 5xx (CodeMembridgeFailed), redirects
-// (CodeMembridgeElsewhere), sends an invalid response (CodeMembridgeStrange), or refuses the key
+// (CodeMembridgeElsewhere), sends an invalid response (CodeMembridgeInvalidResponse), or refuses the key
 // with 401 or 403 (CodeMembridgeForbidden). Any other 4xx is for the caller to forward; it is JSON
 // with a detail. So is a 502 that names in job_id the job that an agent failed to carry out. Only
 // idempotent methods are retried.
@@ -99,14 +99,14 @@ func (r request) checkBody(status int, answer []byte) error {
 	var bad error
 	switch {
 	case status >= 400 && r.certain:
-		return upstream(bloom.CodeMembridgeStrange, fmt.Sprintf("Unexpected status %d; the server at this address may not be membridge", status), nil)
+		return upstream(bloom.CodeMembridgeInvalidResponse, fmt.Sprintf("Unexpected status %d; the server at this address may not be membridge", status), nil)
 	case status >= 400:
 		bad = refusal(answer)
 	case r.read != nil:
 		bad = r.read(answer)
 	}
 	if bad != nil {
-		return upstream(bloom.CodeMembridgeStrange, "Invalid response; the server at this address may not be membridge", bad)
+		return upstream(bloom.CodeMembridgeInvalidResponse, "Invalid response; the server at this address may not be membridge", bad)
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ var errTooLong = errors.New("membridge's response is too long")
 func (c *Client) checkStatus(status int, answer []byte, err error) error {
 	switch {
 	case errors.Is(err, errTooLong):
-		return upstream(bloom.CodeMembridgeStrange, "Membridge's response is too long", err)
+		return upstream(bloom.CodeMembridgeInvalidResponse, "Membridge's response is too long", err)
 	case err != nil:
 		return down(reason(err, c.opt.Timeout), err)
 	case status >= 500 && !jobFailed(status, answer):

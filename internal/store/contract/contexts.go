@@ -182,7 +182,7 @@ func (t Transcript) Dropped(was *Transcript) (urls []string) {
 
 // URLs returns the URLs of all parts, including those of the working folder.
 func (t Transcript) URLs() (urls []string) {
-	for _, p := range t.Places() {
+	for _, p := range t.AllParts() {
 		urls = append(urls, p.URL)
 	}
 	return urls
@@ -205,20 +205,20 @@ type ContextTranscript struct {
 	Transcript
 }
 
-// Place is where one part is stored, and what it belongs to.
-type Place struct {
+// StoredPart is where one part is stored, and what it belongs to.
+type StoredPart struct {
 	bloom.TranscriptPart
 	Workspace bool // of the working folder, not of the conversation
 }
 
-// Places returns all parts, including those of the working folder.
-func (t Transcript) Places() (all []Place) {
+// AllParts returns all parts, including those of the working folder.
+func (t Transcript) AllParts() (all []StoredPart) {
 	for _, p := range t.Parts {
-		all = append(all, Place{p, false})
+		all = append(all, StoredPart{p, false})
 	}
 	if t.Workspace != nil {
 		for _, p := range t.Workspace.Parts {
-			all = append(all, Place{p, true})
+			all = append(all, StoredPart{p, true})
 		}
 	}
 	return all

@@ -60,20 +60,20 @@ const StickyGrace = 2 * time.Second
 // CompleteRequest is a completion whose content has already been stored: Content for text in the
 // row, URL for what was uploaded to the blob store.
 type CompleteRequest struct {
-	TaskID     string
-	ArtifactID string
-	ResultID   string
-	Completion bloom.Completion
-	BodyHash   string // of the normalised completion
-	Content    *string
-	URL        *string
-	Size       int64
-	SHA256     string
-	MediaType  string
-	Displaced  bool // the content is not where it should stay, see MoveArtifact
-	Actor      string
-	ContextID  string // the task's, needed with Completion.Transcript
-	Unkept     string // why Transcript and Workspace do not count; empty if they do
+	TaskID        string
+	ArtifactID    string
+	ResultID      string
+	Completion    bloom.Completion
+	BodyHash      string // of the normalised completion
+	Content       *string
+	URL           *string
+	Size          int64
+	SHA256        string
+	MediaType     string
+	PendingUpload bool // the content is not where it should stay, see MoveArtifact
+	Actor         string
+	ContextID     string // the task's, needed with Completion.Transcript
+	NotSaved      string // why Transcript and Workspace do not count; empty if they do
 }
 
 // Records returns the artifact and the result that a completion under a lease creates. Texts are

@@ -16,17 +16,17 @@ const MaxFiles = 1000
 // NewArtifact is an artifact to add that is not an attempt's output. Its content has already been
 // stored.
 type NewArtifact struct {
-	ID, TaskID string
-	LeaseID    string // under which it is made; for AddArtifact
-	Epoch      int64  // of that lease; for AddTranscripts
-	Path, Type string
-	Tags       []string
-	MediaType  string
-	URL        string
-	Size       int64 // bytes
-	SHA256     string
-	Displaced  bool // see CompleteRequest.Displaced
-	Actor      string
+	ID, TaskID    string
+	LeaseID       string // under which it is made; for AddArtifact
+	Epoch         int64  // of that lease; for AddRunLogs
+	Path, Type    string
+	Tags          []string
+	MediaType     string
+	URL           string
+	Size          int64 // bytes
+	SHA256        string
+	PendingUpload bool // see CompleteRequest.PendingUpload
+	Actor         string
 }
 
 // Artifact returns the artifact that is stored for n at the time now, in Unix milliseconds.
@@ -37,8 +37,8 @@ func (n NewArtifact) Artifact(epoch, now int64) bloom.Artifact {
 	}
 }
 
-// AddTranscripts asks to add transcripts of a task's events: those numbered above After, up to To.
-type AddTranscripts struct {
+// AddRunLogs asks to add run logs of a task's events: those numbered above After, up to To.
+type AddRunLogs struct {
 	TaskID    string
 	After, To int64
 	Artifacts []NewArtifact
@@ -55,26 +55,26 @@ type RecordStore interface {
 	// nil for content in the row, which is then removed. It does nothing when the content is
 	// already at to. Conflict when it is at neither.
 	MoveArtifact(ctx context.Context, id string, from *string, to string) error
-	// WaitingContent counts the artifacts that ArtifactQuery.Displaced lists and the
+	// WaitingContent counts the artifacts that ArtifactQuery.PendingUpload lists and the
 	// contexts that Transcripts lists as local, together up to MaxWaiting.
 	WaitingContent(ctx context.Context) (int64, error)
 	// AddArtifact adds a file under an active lease, ErrLeaseLost otherwise. The same path again
 	// with the same content returns the existing artifact and replayed true; with other content it
 	// is a conflict.
 	AddArtifact(ctx context.Context, n NewArtifact) (a bloom.Artifact, replayed bool, err error)
-	// DueTranscripts lists ended tasks whose events have no transcript yet, if the store was opened
+	// DueRunLogs lists ended tasks whose events have no run log yet, if the store was opened
 	// to record them: at most limit, oldest first, after the previous page's next; 0 for the first
 	// page.
-	DueTranscripts(ctx context.Context, after int64, limit int) (taskIDs []string, next int64, err error)
-	// UntranscribedStreams lists the tasks that RemoveEvents would find whose events are not
-	// completely in transcripts.
-	UntranscribedStreams(ctx context.Context, r RemoveRequest) (taskIDs []string, next int64, more bool, err error)
-	// TranscribedTo returns the number of a task's last event that is in a transcript, 0 when none
+	DueRunLogs(ctx context.Context, after int64, limit int) (taskIDs []string, next int64, err error)
+	// UnarchivedStreams lists the tasks that RemoveEvents would find whose events are not
+	// completely in run logs.
+	UnarchivedStreams(ctx context.Context, r RemoveRequest) (taskIDs []string, next int64, more bool, err error)
+	// ArchivedTo returns the number of a task's last event that is in a run log, 0 when none
 	// is.
-	TranscribedTo(ctx context.Context, taskID string) (int64, error)
-	// AddTranscripts adds transcripts of an ended task's events after TranscribedTo. Conflict when
+	ArchivedTo(ctx context.Context, taskID string) (int64, error)
+	// AddRunLogs adds run logs of an ended task's events after ArchivedTo. Conflict when
 	// the task has not ended or another process was faster.
-	AddTranscripts(ctx context.Context, r AddTranscripts) error
+	AddRunLogs(ctx context.Context, r AddRunLogs) error
 	Audit(ctx context.Context, q bloom.AuditQuery) (entries []bloom.Audit, next bloom.Cursor, err error)
 	// AppendAudit writes an audit entry without any other change. The store sets ID, Seq and
 	// Timestamp.

@@ -71,8 +71,8 @@ type RetentionStore interface {
 	// the caller to delete from the blob store. They are listed in the transaction that removed the
 	// artifacts, so a caller that crashes can continue, and no artifact ever names deleted content.
 	RemovedContent(ctx context.Context, after int64, limit int) ([]RemovedContent, error)
-	// ForgetContent removes deleted contents from that list.
-	ForgetContent(ctx context.Context, seqs []int64) error
+	// ConfirmDeleted removes deleted contents from that list.
+	ConfirmDeleted(ctx context.Context, seqs []int64) error
 }
 
 // RemoveRequest asks for one batch.
@@ -80,8 +80,8 @@ type RemoveRequest struct {
 	OlderThan time.Duration
 	After     int64 // the last answer's Next; 0 to begin
 	Limit     int   // most tasks, or audit entries, to remove; 0: DefaultRemoveBatch
-	// Kept makes RemoveEvents skip streams that are not completely in transcripts.
-	Kept     bool
+	// Archived makes RemoveEvents skip streams that are not completely in run logs.
+	Archived bool
 	Exported bool // remove only audit entries that were exported
 }
 

@@ -18,8 +18,8 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
-// Moved reports how many rows of a table were copied.
-type Moved struct {
+// Imported reports how many rows of a table were copied.
+type Imported struct {
 	Table   string `json:"table"`
 	Rows    int64  `json:"rows"`    // in the database
 	Written int64  `json:"written"` // more than Rows where some had to be derived
@@ -31,7 +31,7 @@ var ErrForeign = errors.New("this is not a database of the earlier implementatio
 
 // Import copies the database at sourceURL into a new SQLite file at path, which must not exist. If it
 // fails, it leaves no file.
-func Import(ctx context.Context, sourceURL, path string) (moved []Moved, err error) {
+func Import(ctx context.Context, sourceURL, path string) (moved []Imported, err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return nil, fmt.Errorf("%w: %s; choose another folder", os.ErrExist, path)
 	}
@@ -114,7 +114,7 @@ func readTable(ctx context.Context, tx pgx.Tx, table string) ([]row, error) {
 }
 
 // write inserts everything in one transaction.
-func write(ctx context.Context, path string, c converted) (moved []Moved, err error) {
+func write(ctx context.Context, path string, c converted) (moved []Imported, err error) {
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=foreign_keys(1)")
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func write(ctx context.Context, path string, c converted) (moved []Moved, err er
 				return nil, fmt.Errorf("write %s: %w", t.name, err)
 			}
 		}
-		moved = append(moved, Moved{Table: t.name, Rows: t.read, Written: int64(len(t.rows)), Note: t.note})
+		moved = append(moved, Imported{Table: t.name, Rows: t.read, Written: int64(len(t.rows)), Note: t.note})
 	}
 	if _, err := tx.ExecContext(ctx, countAll); err != nil {
 		return nil, err

@@ -86,7 +86,7 @@ func (t *tx) chain(ctx context.Context, v *store.Values[struct{}, *store.Chain])
 			break // once settled, a missing entry may have appeared: read again
 		}
 	}
-	c.Doubt = len(c.Unsealed) < len(next)
+	c.Blocked = len(c.Unsealed) < len(next)
 	v.Set(struct{}{}, c)
 	return err
 }

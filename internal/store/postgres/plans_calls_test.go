@@ -95,7 +95,7 @@ func everything(t *testing.T, s contract.Store, name string) {
 	ok(err)
 	_, err = s.RemovedContent(ctx, 0, 10)
 	ok(err)
-	ok(s.ForgetContent(ctx, []int64{1}))
+	ok(s.ConfirmDeleted(ctx, []int64{1}))
 	ok(s.RemoveWorker(ctx, name, "me"))
 }
 

@@ -26,13 +26,13 @@ func TestTranscriptsWhoseCommitIsLostAreAddedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := events[len(events)-1].Seq
-	n := contract.NewArtifact{ID: schema.NewID(1), TaskID: task, Epoch: 1, Path: bloom.TranscriptPath(1, last), Type: bloom.ArtifactTranscript,
+	n := contract.NewArtifact{ID: schema.NewID(1), TaskID: task, Epoch: 1, Path: bloom.RunLogPath(1, last), Type: bloom.ArtifactRunLog,
 		Tags: []string{}, MediaType: "application/gzip", URL: "file:artifacts/the-upload", Size: 3, SHA256: "s"}
 	cut.deliver.Store(true)
 	cut.dropAt.Store(&n.URL)
 	answer := make(chan error, 1)
 	go func() {
-		answer <- r.own.AddTranscripts(t.Context(), contract.AddTranscripts{TaskID: task, To: last, Artifacts: []contract.NewArtifact{n}})
+		answer <- r.own.AddRunLogs(t.Context(), contract.AddRunLogs{TaskID: task, To: last, Artifacts: []contract.NewArtifact{n}})
 	}()
 	<-cut.dropped
 	untilOne(t, connect(t, address), `SELECT EXISTS (SELECT FROM runtime_artifacts WHERE url = '`+n.URL+`')`)

@@ -31,28 +31,28 @@ func (p *pair) RemovedContent(ctx context.Context, after int64, limit int) ([]co
 	return p.next().RemovedContent(ctx, after, limit)
 }
 
-func (p *pair) ForgetContent(ctx context.Context, seqs []int64) error {
-	return p.next().ForgetContent(ctx, seqs)
+func (p *pair) ConfirmDeleted(ctx context.Context, seqs []int64) error {
+	return p.next().ConfirmDeleted(ctx, seqs)
 }
 
 func (p *pair) AddArtifact(ctx context.Context, n contract.NewArtifact) (bloom.Artifact, bool, error) {
 	return p.next().AddArtifact(ctx, n)
 }
 
-func (p *pair) DueTranscripts(ctx context.Context, after int64, limit int) ([]string, int64, error) {
-	return p.next().DueTranscripts(ctx, after, limit)
+func (p *pair) DueRunLogs(ctx context.Context, after int64, limit int) ([]string, int64, error) {
+	return p.next().DueRunLogs(ctx, after, limit)
 }
 
-func (p *pair) UntranscribedStreams(ctx context.Context, r contract.RemoveRequest) (ids []string, next int64, more bool, err error) {
-	return p.next().UntranscribedStreams(ctx, r)
+func (p *pair) UnarchivedStreams(ctx context.Context, r contract.RemoveRequest) (ids []string, next int64, more bool, err error) {
+	return p.next().UnarchivedStreams(ctx, r)
 }
 
-func (p *pair) TranscribedTo(ctx context.Context, taskID string) (int64, error) {
-	return p.next().TranscribedTo(ctx, taskID)
+func (p *pair) ArchivedTo(ctx context.Context, taskID string) (int64, error) {
+	return p.next().ArchivedTo(ctx, taskID)
 }
 
-func (p *pair) AddTranscripts(ctx context.Context, r contract.AddTranscripts) error {
-	return p.next().AddTranscripts(ctx, r)
+func (p *pair) AddRunLogs(ctx context.Context, r contract.AddRunLogs) error {
+	return p.next().AddRunLogs(ctx, r)
 }
 
 func (p *pair) WaitingContent(ctx context.Context) (int64, error) {

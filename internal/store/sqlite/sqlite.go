@@ -41,7 +41,7 @@ type Config struct {
 	// MaxGroup is the maximum number of operations in one transaction. 0:
 	// store.DefaultMaxGroup.
 	MaxGroup int
-	// Transcripts records which tasks have ended, for DueTranscripts.
+	// Transcripts records which tasks have ended, for DueRunLogs.
 	Transcripts bool
 	// Queue is how many operations may wait before callers block. 0:
 	// store.DefaultQueue.

@@ -16,7 +16,7 @@ import (
 // file returns a file of a lease, with stored content.
 func file(taskID, leaseID, path, digest string) contract.NewArtifact {
 	return contract.NewArtifact{ID: newID(), TaskID: taskID, LeaseID: leaseID, Path: path, Type: bloom.ArtifactFile, Tags: []string{"out/**"},
-		MediaType: "text/plain", URL: "file:artifacts/" + newID(), Size: 3, SHA256: digest, Displaced: true, Actor: "w"}
+		MediaType: "text/plain", URL: "file:artifacts/" + newID(), Size: 3, SHA256: digest, PendingUpload: true, Actor: "w"}
 }
 
 var fileTests = map[string]func(*harness){
@@ -34,7 +34,7 @@ var fileTests = map[string]func(*harness){
 		if a.Path != n.Path || a.Epoch != lease.Epoch || *a.URL != n.URL || a.Type != n.Type || len(a.Tags) != 1 || a.Size != 3 || !a.Finalized {
 			h.Errorf("artifact %+v", a)
 		}
-		displaced, _, err := h.s.Artifacts(h.ctx, bloom.ArtifactQuery{Displaced: true})
+		displaced, _, err := h.s.Artifacts(h.ctx, bloom.ArtifactQuery{PendingUpload: true})
 		h.ok(err)
 		same(h, "displaced", len(displaced), 1)
 		again, replayed, err := h.s.AddArtifact(h.ctx, file(task.ID, lease.ID, "out/a.txt", "s"))
@@ -83,28 +83,28 @@ var fileTests = map[string]func(*harness){
 		task := h.failed("w")
 		h.due(1)
 		h.advance(2 * time.Hour)
-		old := contract.RemoveRequest{OlderThan: time.Hour, Kept: true}
+		old := contract.RemoveRequest{OlderThan: time.Hour, Archived: true}
 		last := h.lastEvent(task.ID)
 		did, err := h.s.RemoveEvents(h.ctx, old)
 		h.ok(err)
 		same(h, "removed before", did.Events, 0)
-		ids, _, _, err := h.s.UntranscribedStreams(h.ctx, old)
+		ids, _, _, err := h.s.UnarchivedStreams(h.ctx, old)
 		h.ok(err)
 		same(h, "not in transcripts", len(ids), 1)
 		n := file(task.ID, "", "transcript/1.jsonl.gz", "s")
-		n.Epoch, n.Type = 1, bloom.ArtifactTranscript
-		add := contract.AddTranscripts{TaskID: task.ID, To: last, Artifacts: []contract.NewArtifact{n}}
-		h.ok(h.s.AddTranscripts(h.ctx, add))
-		h.ok(h.s.AddTranscripts(h.ctx, add)) // a repetition, which adds nothing
+		n.Epoch, n.Type = 1, bloom.ArtifactRunLog
+		add := contract.AddRunLogs{TaskID: task.ID, To: last, Artifacts: []contract.NewArtifact{n}}
+		h.ok(h.s.AddRunLogs(h.ctx, add))
+		h.ok(h.s.AddRunLogs(h.ctx, add)) // a repetition, which adds nothing
 		again := add
 		again.Artifacts = slices.Clone(add.Artifacts)
 		again.Artifacts[0].ID = newID()
-		h.refused(h.s.AddTranscripts(h.ctx, again), bloom.Conflict(""))
-		upto, err := h.s.TranscribedTo(h.ctx, task.ID)
+		h.refused(h.s.AddRunLogs(h.ctx, again), bloom.Conflict(""))
+		upto, err := h.s.ArchivedTo(h.ctx, task.ID)
 		h.ok(err)
 		same(h, "transcribed to", upto, last)
 		h.due(0)
-		ids, _, _, err = h.s.UntranscribedStreams(h.ctx, old)
+		ids, _, _, err = h.s.UnarchivedStreams(h.ctx, old)
 		h.ok(err)
 		same(h, "not in transcripts", len(ids), 0)
 		did, err = h.s.RemoveEvents(h.ctx, old)
@@ -113,9 +113,9 @@ var fileTests = map[string]func(*harness){
 		// The next run continues the numbers, and its events are in no transcript.
 		_, err = h.s.Requeue(h.ctx, task.ID, "me")
 		h.ok(err)
-		h.ok(h.s.AddTranscripts(h.ctx, add)) // a repetition after the requeue
+		h.ok(h.s.AddRunLogs(h.ctx, add)) // a repetition after the requeue
 		again.After = last
-		h.refused(h.s.AddTranscripts(h.ctx, again), bloom.Conflict(""))
+		h.refused(h.s.AddRunLogs(h.ctx, again), bloom.Conflict(""))
 		h.finish(task.ID, "w")
 		h.due(1)
 		h.advance(2 * time.Hour)
@@ -130,18 +130,18 @@ var fileTests = map[string]func(*harness){
 		h.worker("w", 8)
 		task := h.create()
 		lease := h.lease(task.ID, "w")
-		path := bloom.TranscriptPath(1, 4)
+		path := bloom.RunLogPath(1, 4)
 		taken, _, err := h.s.AddArtifact(h.ctx, file(task.ID, lease.ID, path, "s"))
 		h.ok(err)
 		h.complete(success(task.ID, lease.ID, "text"))
 		n := file(task.ID, "", path, "t")
-		n.Epoch, n.Type = 1, bloom.ArtifactTranscript
-		h.ok(h.s.AddTranscripts(h.ctx, contract.AddTranscripts{TaskID: task.ID, To: h.lastEvent(task.ID), Artifacts: []contract.NewArtifact{n}}))
-		h.ok(h.s.AddTranscripts(h.ctx, contract.AddTranscripts{TaskID: task.ID, To: h.lastEvent(task.ID), Artifacts: []contract.NewArtifact{n}}))
+		n.Epoch, n.Type = 1, bloom.ArtifactRunLog
+		h.ok(h.s.AddRunLogs(h.ctx, contract.AddRunLogs{TaskID: task.ID, To: h.lastEvent(task.ID), Artifacts: []contract.NewArtifact{n}}))
+		h.ok(h.s.AddRunLogs(h.ctx, contract.AddRunLogs{TaskID: task.ID, To: h.lastEvent(task.ID), Artifacts: []contract.NewArtifact{n}}))
 		h.due(0)
 		a, err := h.s.Artifact(h.ctx, n.ID)
 		h.ok(err)
-		if first, last, ok := a.Transcribes(); !ok || first != 1 || last != 4 || a.Path == path {
+		if first, last, ok := a.RunLogRange(); !ok || first != 1 || last != 4 || a.Path == path {
 			h.Errorf("the transcript is at %s", a.Path)
 		}
 		was, err := h.s.Artifact(h.ctx, taken.ID)
@@ -155,7 +155,7 @@ var fileTests = map[string]func(*harness){
 			want = append(want, h.failed("w").ID)
 		}
 		for after := int64(0); ; {
-			page, next, err := h.s.DueTranscripts(h.ctx, after, 2)
+			page, next, err := h.s.DueRunLogs(h.ctx, after, 2)
 			h.ok(err)
 			if got = append(got, page...); len(page) < 2 {
 				break
@@ -171,7 +171,7 @@ var fileTests = map[string]func(*harness){
 // due checks the number of tasks whose events are due for transcripts.
 func (h *harness) due(want int) {
 	h.Helper()
-	ids, _, err := h.s.DueTranscripts(h.ctx, 0, 10)
+	ids, _, err := h.s.DueRunLogs(h.ctx, 0, 10)
 	h.ok(err)
 	same(h, "due transcripts", len(ids), want)
 }

@@ -47,13 +47,13 @@ var recordTests = map[string]func(*harness){
 		h.worker("w", 8)
 		task := h.create()
 		r := success(task.ID, h.lease(task.ID, "w").ID, "text")
-		r.Displaced = true
+		r.PendingUpload = true
 		done := h.complete(r)
 		other := h.finish(h.create().ID, "w")
 		id, first, second := done.Artifact.ID, "file:artifacts/x", "minio://bucket/artifacts/x"
 		displaced := func(want int) {
 			h.Helper()
-			list, _, err := h.s.Artifacts(h.ctx, bloom.ArtifactQuery{Displaced: true})
+			list, _, err := h.s.Artifacts(h.ctx, bloom.ArtifactQuery{PendingUpload: true})
 			h.ok(err)
 			same(h, "displaced artifacts", len(list), want)
 			waiting, err := h.s.WaitingContent(h.ctx)

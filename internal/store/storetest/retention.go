@@ -129,7 +129,7 @@ var retentionTests = map[string]func(*harness){
 		if len(contents) != 1 || contents[0].URL != url {
 			h.Fatalf("content to delete: %v, want %s", contents, url)
 		}
-		h.ok(h.s.ForgetContent(h.ctx, []int64{contents[0].Seq}))
+		h.ok(h.s.ConfirmDeleted(h.ctx, []int64{contents[0].Seq}))
 		contents, err = h.s.RemovedContent(h.ctx, 0, 10)
 		h.ok(err)
 		same(h, "contents that were forgotten", len(contents), 0)

@@ -18,11 +18,11 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
-// transcriptWriter writes the transcripts of one task, one for each run.
-type transcriptWriter struct {
-	t      *Transcripts
+// runLogWriter writes the run logs of one task, one for each run.
+type runLogWriter struct {
+	t      *RunLogs
 	taskID string
-	file   *os.File // nil between transcripts
+	file   *os.File // nil between run logs
 	zip    *gzip.Writer
 	hash   hash.Hash
 	lines  *json.Encoder
@@ -32,11 +32,11 @@ type transcriptWriter struct {
 	done        []contract.NewArtifact
 }
 
-// write uploads the transcripts of the events that follow after.
-func (w *transcriptWriter) write(ctx context.Context, after int64) (add contract.AddTranscripts, err error) {
-	add = contract.AddTranscripts{TaskID: w.taskID, After: after, To: after}
+// write uploads the run logs of the events that follow after.
+func (w *runLogWriter) write(ctx context.Context, after int64) (add contract.AddRunLogs, err error) {
+	add = contract.AddRunLogs{TaskID: w.taskID, After: after, To: after}
 	for {
-		events, err := w.t.c.Store.Events(ctx, w.taskID, add.To, transcriptPage)
+		events, err := w.t.c.Store.Events(ctx, w.taskID, add.To, runLogPage)
 		if err != nil {
 			return add, err
 		}
@@ -55,7 +55,7 @@ func (w *transcriptWriter) write(ctx context.Context, after int64) (add contract
 }
 
 // add writes an event. A new lease begins a new run.
-func (w *transcriptWriter) add(ctx context.Context, e *bloom.Event) error {
+func (w *runLogWriter) add(ctx context.Context, e *bloom.Event) error {
 	if e.Type == bloom.EventLeased && e.Epoch > w.epoch {
 		if w.epoch > 0 {
 			if err := w.finish(ctx); err != nil {
@@ -73,7 +73,7 @@ func (w *transcriptWriter) add(ctx context.Context, e *bloom.Event) error {
 	return w.lines.Encode(e)
 }
 
-func (w *transcriptWriter) begin(first int64) error {
+func (w *runLogWriter) begin(first int64) error {
 	file, err := os.CreateTemp(w.t.c.Dir, ".transcript-*")
 	if err != nil {
 		return err
@@ -91,8 +91,8 @@ func (w *transcriptWriter) begin(first int64) error {
 	return nil
 }
 
-// finish uploads the current transcript, if there is one.
-func (w *transcriptWriter) finish(ctx context.Context) error {
+// finish uploads the current run log, if there is one.
+func (w *runLogWriter) finish(ctx context.Context) error {
 	if w.file == nil {
 		return nil
 	}
@@ -118,13 +118,13 @@ func (w *transcriptWriter) finish(ctx context.Context) error {
 		return err
 	}
 	w.done = append(w.done, contract.NewArtifact{
-		ID: id.String(), TaskID: w.taskID, Epoch: w.epoch, Path: bloom.TranscriptPath(w.first, w.last), Type: bloom.ArtifactTranscript, Tags: []string{},
-		MediaType: "application/gzip", URL: url, Size: size, SHA256: sum, Displaced: w.t.c.Placed != nil && !w.t.c.Placed(url),
+		ID: id.String(), TaskID: w.taskID, Epoch: w.epoch, Path: bloom.RunLogPath(w.first, w.last), Type: bloom.ArtifactRunLog, Tags: []string{},
+		MediaType: "application/gzip", URL: url, Size: size, SHA256: sum, PendingUpload: w.t.c.Placed != nil && !w.t.c.Placed(url),
 	})
 	return w.close()
 }
 
-func (w *transcriptWriter) close() error {
+func (w *runLogWriter) close() error {
 	if w.file == nil {
 		return nil
 	}
@@ -134,7 +134,7 @@ func (w *transcriptWriter) close() error {
 }
 
 // undo deletes uploads that were not recorded. Orphans deletes those that it cannot.
-func (w *transcriptWriter) undo(ctx context.Context) {
+func (w *runLogWriter) undo(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	for _, a := range w.done {

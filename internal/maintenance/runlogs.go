@@ -17,24 +17,24 @@ import (
 	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
-// Defaults of Transcripts.
+// Defaults of RunLogs.
 const (
-	DefaultTranscriptsEvery = 10 * time.Second
-	transcriptsAtOnce       = 4
-	transcriptBatch         = 500 // tasks
-	transcriptPage          = 256 // events
-	// transcriptRest is the wait before a failed transcript is retried.
-	transcriptRest = 10 * time.Minute
+	DefaultRunLogsEvery = 10 * time.Second
+	runLogsAtOnce       = 4
+	runLogBatch         = 500 // tasks
+	runLogPage          = 256 // events
+	// runLogRest is the wait before a failed run log is retried.
+	runLogRest = 10 * time.Minute
 )
 
-// TranscriptsConfig is what Transcripts needs. Store, Blobs and Dir are required.
-type TranscriptsConfig struct {
+// RunLogsConfig is what RunLogs needs. Store, Blobs and Dir are required.
+type RunLogsConfig struct {
 	Store interface {
 		Events(ctx context.Context, taskID string, after int64, limit int) ([]bloom.Event, error)
-		DueTranscripts(ctx context.Context, after int64, limit int) (taskIDs []string, next int64, err error)
-		UntranscribedStreams(ctx context.Context, r contract.RemoveRequest) (ids []string, next int64, more bool, err error)
-		TranscribedTo(ctx context.Context, taskID string) (int64, error)
-		AddTranscripts(ctx context.Context, r contract.AddTranscripts) error
+		DueRunLogs(ctx context.Context, after int64, limit int) (taskIDs []string, next int64, err error)
+		UnarchivedStreams(ctx context.Context, r contract.RemoveRequest) (ids []string, next int64, more bool, err error)
+		ArchivedTo(ctx context.Context, taskID string) (int64, error)
+		AddRunLogs(ctx context.Context, r contract.AddRunLogs) error
 	}
 	Blobs blob.Blobs
 	// Placed reports whether url is in the preferred storage; nil means that all are.
@@ -43,44 +43,44 @@ type TranscriptsConfig struct {
 	Dir    string
 	Clock  timing.Clock  // timing.System when nil
 	Logger *slog.Logger  // discards when nil
-	Every  time.Duration // DefaultTranscriptsEvery when 0
+	Every  time.Duration // DefaultRunLogsEvery when 0
 	// Written, if not nil, is called with the result for every task, for metrics.
 	Written func(error)
 }
 
-// Transcripts stores the events of each attempt as an artifact: compressed JSON lines, in
+// RunLogs stores the events of each attempt as an artifact: compressed JSON lines, in
 // the format of GET …/events. Its methods are safe for concurrent use.
-type Transcripts struct {
-	c   TranscriptsConfig
+type RunLogs struct {
+	c   RunLogsConfig
 	log *slog.Logger
 
 	mu     sync.Mutex
 	failed map[string]time.Time
 }
 
-// NewTranscripts makes Transcripts.
-func NewTranscripts(c TranscriptsConfig) *Transcripts {
+// NewRunLogs makes RunLogs.
+func NewRunLogs(c RunLogsConfig) *RunLogs {
 	if c.Clock == nil {
 		c.Clock = timing.System{}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Transcripts{c: c, log: c.Logger, failed: map[string]time.Time{}}
+	return &RunLogs{c: c, log: c.Logger, failed: map[string]time.Time{}}
 }
 
-// Loop returns the loop that writes transcripts of ended runs.
-func (t *Transcripts) Loop() *Loop {
-	return newLoop("transcripts", cmp.Or(t.c.Every, DefaultTranscriptsEvery), t.c.Logger, func(ctx context.Context) (res Result, err error) {
+// Loop returns the loop that writes run logs of ended runs.
+func (t *RunLogs) Loop() *Loop {
+	return newLoop("transcripts", cmp.Or(t.c.Every, DefaultRunLogsEvery), t.c.Logger, func(ctx context.Context) (res Result, err error) {
 		for after := int64(0); ; { // a failed task is skipped until the next run
-			ids, next, err := t.c.Store.DueTranscripts(ctx, after, transcriptBatch)
+			ids, next, err := t.c.Store.DueRunLogs(ctx, after, runLogBatch)
 			if err != nil {
 				return res, err
 			}
 			written, err := t.writeAll(ctx, ids)
 			res.Changed += written
-			res.Detail = fmt.Sprintf("wrote transcripts of %d tasks", res.Changed)
-			if err != nil || len(ids) < transcriptBatch {
+			res.Detail = fmt.Sprintf("wrote run logs of %d tasks", res.Changed)
+			if err != nil || len(ids) < runLogBatch {
 				return res, err
 			}
 			after = next
@@ -88,24 +88,24 @@ func (t *Transcripts) Loop() *Loop {
 	})
 }
 
-// Keep writes the transcripts of the events that RemoveEvents would remove.
-func (t *Transcripts) Keep(ctx context.Context, r contract.RemoveRequest) error {
-	ids, _, _, err := t.c.Store.UntranscribedStreams(ctx, r)
+// Keep writes the run logs of the events that RemoveEvents would remove.
+func (t *RunLogs) Keep(ctx context.Context, r contract.RemoveRequest) error {
+	ids, _, _, err := t.c.Store.UnarchivedStreams(ctx, r)
 	if err == nil {
 		_, err = t.writeAll(ctx, ids)
 	}
 	if errors.Is(err, blob.ErrUnavailable) {
-		t.log.WarnContext(ctx, "keeping events until their transcripts can be stored", "error", err)
+		t.log.WarnContext(ctx, "keeping events until their run logs can be stored", "error", err)
 		return nil
 	}
 	return err
 }
 
-// writeAll writes transcripts. A failure does not affect the others, unless the storage is
+// writeAll writes run logs. A failure does not affect the others, unless the storage is
 // unavailable.
-func (t *Transcripts) writeAll(ctx context.Context, ids []string) (written int, err error) {
+func (t *RunLogs) writeAll(ctx context.Context, ids []string) (written int, err error) {
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(transcriptsAtOnce)
+	group.SetLimit(runLogsAtOnce)
 	var mu sync.Mutex
 	for _, id := range ids {
 		if t.backingOff(id) {
@@ -127,7 +127,7 @@ func (t *Transcripts) writeAll(ctx context.Context, ids []string) (written int, 
 				return err
 			default:
 				t.backOff(id)
-				t.log.ErrorContext(ctx, "a transcript could not be written; retrying later", "task_id", id, "error", err)
+				t.log.ErrorContext(ctx, "a run log could not be written; retrying later", "task_id", id, "error", err)
 			}
 			return nil
 		})
@@ -136,18 +136,18 @@ func (t *Transcripts) writeAll(ctx context.Context, ids []string) (written int, 
 	return written, err
 }
 
-func (t *Transcripts) backingOff(id string) bool {
+func (t *RunLogs) backingOff(id string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at, failed := t.failed[id]
-	if failed && t.c.Clock.Now().Sub(at) >= transcriptRest {
+	if failed && t.c.Clock.Now().Sub(at) >= runLogRest {
 		delete(t.failed, id)
 		return false
 	}
 	return failed
 }
 
-func (t *Transcripts) backOff(id string) {
+func (t *RunLogs) backOff(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.failed[id] = t.c.Clock.Now()
@@ -155,25 +155,25 @@ func (t *Transcripts) backOff(id string) {
 
 // Write stores the events of an ended task that are not in an artifact yet. It uploads the
 // artifacts, then records them. It ignores a task that was requeued or removed meanwhile.
-func (t *Transcripts) Write(ctx context.Context, taskID string) error {
-	after, err := t.c.Store.TranscribedTo(ctx, taskID)
+func (t *RunLogs) Write(ctx context.Context, taskID string) error {
+	after, err := t.c.Store.ArchivedTo(ctx, taskID)
 	if err != nil {
 		return ignoreGone(err)
 	}
-	w := &transcriptWriter{t: t, taskID: taskID}
+	w := &runLogWriter{t: t, taskID: taskID}
 	add, err := w.write(ctx, after)
 	if err = errors.Join(err, w.close()); err != nil {
 		w.undo(ctx)
 		return err
 	}
-	err = t.c.Store.AddTranscripts(ctx, add)
+	err = t.c.Store.AddRunLogs(ctx, add)
 	if err != nil && ignoreGone(err) == nil { // after other errors they may have been recorded
 		w.undo(ctx)
 	}
 	return ignoreGone(err)
 }
 
-// ignoreGone returns nil for errors which mean that the task needs no transcript any more.
+// ignoreGone returns nil for errors which mean that the task needs no run log any more.
 func ignoreGone(err error) error {
 	if k := bloom.KindOf(err); err != nil && (k == bloom.KindNotFound || k == bloom.KindConflict) {
 		return nil

@@ -23,7 +23,7 @@ type streams struct {
 	due []int64
 }
 
-func (s *streams) DueTranscripts(_ context.Context, after int64, limit int) (ids []string, next int64, err error) {
+func (s *streams) DueRunLogs(_ context.Context, after int64, limit int) (ids []string, next int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next = after
@@ -35,7 +35,7 @@ func (s *streams) DueTranscripts(_ context.Context, after int64, limit int) (ids
 	return ids, next, nil
 }
 
-func (s *streams) TranscribedTo(_ context.Context, id string) (int64, error) {
+func (s *streams) ArchivedTo(_ context.Context, id string) (int64, error) {
 	if n, err := strconv.ParseInt(id, 10, 64); err != nil || n <= s.bad {
 		return 0, errors.New("the stream cannot be read")
 	}
@@ -44,7 +44,7 @@ func (s *streams) TranscribedTo(_ context.Context, id string) (int64, error) {
 
 func (s *streams) Events(context.Context, string, int64, int) ([]bloom.Event, error) { return nil, nil }
 
-func (s *streams) AddTranscripts(_ context.Context, r contract.AddTranscripts) error {
+func (s *streams) AddRunLogs(_ context.Context, r contract.AddRunLogs) error {
 	n, err := strconv.ParseInt(r.TaskID, 10, 64)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +60,7 @@ func TestTranscriptsThatFailStopNoOthers(t *testing.T) {
 		s.due = append(s.due, n+1)
 	}
 	clock := newClock()
-	loop := maintenance.NewTranscripts(maintenance.TranscriptsConfig{Store: s, Dir: t.TempDir(), Clock: clock}).Loop()
+	loop := maintenance.NewRunLogs(maintenance.RunLogsConfig{Store: s, Dir: t.TempDir(), Clock: clock}).Loop()
 	if res := runOnce(t, loop); res.Changed != 3 {
 		t.Errorf("wrote %d, want 3", res.Changed)
 	}
