@@ -80,7 +80,7 @@ web-e2e: test-deps build ## Run only the browser tests
 MEASURED = light and quick|change shows within|worker dies: the overview|ten thousand tasks|20,000 events|2 MB is shown
 
 .PHONY: web-measure
-web-measure: test-deps build ## Measure the web application, on a quiet machine: docs/web.md has the results
+web-measure: test-deps build ## Measure the web application, on a quiet machine: docs/development/web.md has the results
 	@cat /proc/loadavg
 	cd web && QUIET_MACHINE=1 npx playwright test --workers 1 -g '$(MEASURED)'
 
@@ -165,7 +165,7 @@ $(BIN)/promtool: tools/promtool/go.mod tools/promtool/go.sum
 
 .PHONY: test-kubernetes
 test-kubernetes: ## Validate the Kustomize base and the documented overlay against the types of the Kubernetes API (not part of test)
-	cd tools/kubernetes && CGO_ENABLED=0 go run . ../../deploy/kubernetes ../../docs/operations/kubernetes.md
+	cd tools/kubernetes && CGO_ENABLED=0 go run . ../../deploy/kubernetes ../../docs/optional/kubernetes.md
 
 .PHONY: test-containers
 test-containers: ## Lint the Dockerfile and the compose file, without Docker (not part of test)

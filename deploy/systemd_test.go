@@ -11,7 +11,7 @@ import (
 )
 
 // exposure is the maximum score of systemd-analyze security, as stated in
-// docs/operations/install.md; 10 is a service without any hardening.
+// docs/guides/install.md; 10 is a service without any hardening.
 var exposure = map[string]float64{"bloom-runtime.service": 1.6, "bloom-membridge.service": 1.6, "bloom-worker.service": 2.6, "bloom-memory@.service": 2.6}
 
 var score = regexp.MustCompile(`Overall exposure level for \S+: ([0-9.]+)`)

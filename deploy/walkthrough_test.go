@@ -14,16 +14,20 @@ import (
 // printed matches a block of commands of the page, its role, and its system.
 var printed = regexp.MustCompile("(?ms)^<!-- run: ([a-z]+)(?: on ([a-z]+))? -->\n```sh\n(.*?)^```$")
 
-// commands writes the page's commands into files: those of a part, or with -SYSTEM those for one
-// system and for all, in the order of the page.
+// commands writes the commands of two pages into files: those of a part, or with -SYSTEM those for one
+// system and for all, in their order.
 func commands(t *testing.T) string {
 	t.Helper()
-	page, err := os.ReadFile("../docs/operations/install.md")
-	if err != nil {
-		t.Fatal(err)
+	page := ""
+	for _, name := range []string{"several-machines", "backup-and-upgrade"} {
+		raw, err := os.ReadFile("../docs/guides/" + name + ".md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		page += string(raw)
 	}
 	parts := map[string]string{}
-	for _, block := range printed.FindAllStringSubmatch(string(page), -1) {
+	for _, block := range printed.FindAllStringSubmatch(page, -1) {
 		part, system, lines := block[1], block[2], block[3]
 		parts[part] += lines
 		for _, one := range []string{"debian", "alpine"} {
@@ -35,7 +39,7 @@ func commands(t *testing.T) string {
 	dir := t.TempDir()
 	for _, want := range []string{"server-debian", "server-alpine", "worker-debian", "worker-alpine", "task", "watch", "socket"} {
 		if parts[want] == "" {
-			t.Fatalf("the page has no commands for %s", want)
+			t.Fatalf("no page has commands for %s", want)
 		}
 		write(t, filepath.Join(dir, want), parts[want], 0o644)
 	}
@@ -78,7 +82,7 @@ func debian(t *testing.T) string {
 	return path
 }
 
-// TestFromBareMachinesToAMonitoredService follows docs/operations/install.md as printed: from a
+// TestFromBareMachinesToAMonitoredService follows docs/guides/several-machines.md as printed: from a
 // bare Debian under systemd, and from a BusyBox root under OpenRC, to a server over TLS with two
 // workers, the first of them monitored by the real Prometheus.
 func TestFromBareMachinesToAMonitoredService(t *testing.T) {

@@ -32,7 +32,7 @@ type intensity struct {
 // while at random moments the replicas are killed with SIGKILL and restarted and PostgreSQL is
 // restarted, as after a power failure or in order. Every acknowledged task must end once, the audit
 // must replay to the state, and no lease may remain. The test reports how long each recovery took.
-// The numbers in docs/operations/postgresql.md are from E2E_CAMPAIGN=full go test ./e2e -run
+// The numbers in docs/development/measurements.md are from E2E_CAMPAIGN=full go test ./e2e -run
 // TestTheCampaign -count=1 -v -timeout 15m.
 func TestTheCampaign(t *testing.T) {
 	t.Parallel()

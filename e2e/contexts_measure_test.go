@@ -18,7 +18,7 @@ import (
 // TestMeasureContexts measures how long tasks take with a claude that is started for them, with a
 // spare one, and with a warm one: from creation to claude's first request to the model, and to
 // completion, over HTTP, with the real claude and a model that answers immediately.
-// BLOOM_TEST_CONTEXT_SAMPLES is how often each is measured. The results are in docs/contexts.md.
+// BLOOM_TEST_CONTEXT_SAMPLES is how often each is measured. The results are in docs/development/measurements.md.
 func TestMeasureContexts(t *testing.T) {
 	samples, err := strconv.Atoi(os.Getenv("BLOOM_TEST_CONTEXT_SAMPLES"))
 	if err != nil || samples < 1 {

@@ -18,7 +18,7 @@ import (
 )
 
 // TestReplicasAreRestartedOneAfterTheOther upgrades two servers behind nginx as
-// docs/operations/postgresql.md says: each is stopped in order and restarted while the other one
+// docs/guides/postgresql.md says: each is stopped in order and restarted while the other one
 // serves, repeatedly under load. The SDK's callers see no failure; a request that a server has
 // begun to read when it is stopped is answered; every acknowledged task ends once, in its first
 // attempt. Requests without retries see no failure either, except for the rare POST that nginx

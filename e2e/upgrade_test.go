@@ -51,9 +51,9 @@ func repository(t *testing.T) string {
 }
 
 // TestAnEarlierVersionIsUpgradedUnderLoadAndBack upgrades two servers of an earlier version and
-// their workers one after the other, as docs/operations/postgresql.md says, while clients create
+// their workers one after the other, as docs/guides/postgresql.md says, while clients create
 // and follow tasks: no call fails, and each task runs once. Then it goes back as
-// docs/operations/install.md describes: the earlier program over the dump from before the upgrade,
+// docs/guides/backup-and-upgrade.md describes: the earlier program over the dump from before the upgrade,
 // with everything acknowledged by then.
 func TestAnEarlierVersionIsUpgradedUnderLoadAndBack(t *testing.T) {
 	old := earlier(t)

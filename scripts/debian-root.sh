@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # debian-root.sh makes the bare Debian that deploy's tests boot, once, in
 # .tools/debian-root: what debootstrap installs and an init system, apt's lists, and the
-# archives of what docs/operations/install.md has apt install, so that tests need no
+# archives of what docs/guides/several-machines.md has apt install, so that tests need no
 # network. It needs root, debootstrap and a Debian mirror.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -5,7 +5,7 @@
 //
 //	go run ./scaling -servers 100 -workers 100000 -tasks 300
 //
-// The costs are flags: measure yours with `go run . costs` (docs/operations/scaling.md). It
+// The costs are flags: measure yours with `go run . costs` (docs/development/scaling.md). It
 // does not know networks, disks that become slow when they are full, or plans that change.
 package main
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# walk.sh follows docs/operations/install.md on three machines that it boots: a server and
+# walk.sh follows docs/guides/several-machines.md on three machines that it boots: a server and
 # two workers. It runs as root in mount, process and network namespaces of its own.
 # usage: walk.sh "SERVER WORKER-1 WORKER-2" DEBIAN-ROOT DIST COMMANDS WORKDIR
 # Each system is debian (a debootstrap root, its systemd booted by systemd-nspawn) or

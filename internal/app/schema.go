@@ -100,7 +100,7 @@ func ImportEarlier(ctx context.Context, sourceURL, dataDir, databaseURL string, 
 // Backup copies the database to file, which must not exist, also while a server is running.
 func Backup(ctx context.Context, dataDir, databaseURL, file string) error {
 	if databaseURL != "" {
-		return errors.New("DATABASE_URL is set; back up PostgreSQL with pg_dump, see docs/operations/postgresql.md")
+		return errors.New("DATABASE_URL is set; back up PostgreSQL with pg_dump, see docs/guides/postgresql.md")
 	}
 	path, err := database(dataDir)
 	if err != nil {

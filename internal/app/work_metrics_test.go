@@ -236,7 +236,7 @@ func either(operator, value string) string {
 func documented(t *testing.T, text string) {
 	t.Helper()
 	manual, has := "", map[string]bool{}
-	for _, page := range []string{"operations.md", "object-storage.md"} {
+	for _, page := range []string{"guides/monitoring.md", "guides/object-storage.md"} {
 		raw, err := os.ReadFile("../../docs/" + page)
 		must(t, err)
 		manual += string(raw)

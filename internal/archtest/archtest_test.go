@@ -1,4 +1,4 @@
-// Package archtest checks the import directions that docs/architecture.md draws. The linter checks
+// Package archtest checks the import directions that docs/development/architecture.md draws. The linter checks
 // the same, file by file; this test also sees indirect imports.
 package archtest_test
 

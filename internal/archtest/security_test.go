@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestTheSecurityTableNamesRealTests checks that every test that docs/security.md names exists.
+// TestTheSecurityTableNamesRealTests checks that every test that docs/development/security-tests.md names exists.
 func TestTheSecurityTableNamesRealTests(t *testing.T) {
 	t.Parallel()
 	there := map[string]bool{}
@@ -32,7 +32,7 @@ func TestTheSecurityTableNamesRealTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := os.ReadFile("../../docs/security.md")
+	table, err := os.ReadFile("../../docs/development/security-tests.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestTheSecurityTableNamesRealTests(t *testing.T) {
 	}
 	for _, name := range named {
 		if !there[string(name[1])] {
-			t.Errorf("docs/security.md names %s, which does not exist", name[1])
+			t.Errorf("docs/development/security-tests.md names %s, which does not exist", name[1])
 		}
 	}
 }

@@ -6,5 +6,5 @@
 // (coldSession), or a process that serves many turns (warmSession).
 //
 // The package does not know where tasks come from or where results go: it has no HTTP,
-// no store and no leases. docs/worker-and-claude.md describes its behaviour.
+// no store and no leases. docs/development/running-claude.md describes its behaviour.
 package claude

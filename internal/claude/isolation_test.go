@@ -58,7 +58,7 @@ func TestEveryToolOfThisClaudeIsClassified(t *testing.T) {
 	if len(tools) < 10 {
 		t.Fatalf("tools = %v", tools)
 	}
-	docs, err := os.ReadFile("../../docs/worker-and-claude.md")
+	docs, err := os.ReadFile("../../docs/guides/permissions-and-limits.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestEveryToolOfThisClaudeIsClassified(t *testing.T) {
 	}
 	for _, tool := range claude.DeniedTools() {
 		if !strings.Contains(string(docs), "`"+tool+"`") {
-			t.Errorf("%s is not in docs/worker-and-claude.md", tool)
+			t.Errorf("%s is not in docs/guides/permissions-and-limits.md", tool)
 		}
 	}
 }

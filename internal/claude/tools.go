@@ -17,7 +17,7 @@ type toolRule struct {
 }
 
 // toolRules classifies claude's own tools, up to version 2.1.329. A tool that is not in the
-// table is denied. docs/worker-and-claude.md has the table, too.
+// table is denied. docs/guides/permissions-and-limits.md has the table, too.
 var toolRules = map[string]toolRule{
 	"Agent":                  {false, "subagents run in the task's process and obey the same rules"},
 	"Bash":                   {false, "the permission mode decides; what is left running is ended"},

@@ -13,11 +13,11 @@ import (
 	"github.com/bloom-runtime/bloom/internal/miniotest"
 )
 
-// TestTheCommandsOfTheMemoryPageWork runs each command of docs/memory.md as printed, in order, with
+// TestTheCommandsOfTheMemoryPageWork runs each command of docs/optional/memory.md as printed, in order, with
 // a storage and keys filled in.
 func TestTheCommandsOfTheMemoryPageWork(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/memory.md")
+	page, err := os.ReadFile("../../docs/optional/memory.md")
 	if err != nil {
 		t.Fatal(err)
 	}

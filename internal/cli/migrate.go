@@ -121,7 +121,7 @@ func (c *migrateImportCmd) earlier(inv *invocation, progress func(string, int64)
 	if err := t.print(inv); err != nil {
 		return err
 	}
-	inv.say("Tasks that were running are queued again, or dead if that was their last attempt. See docs/migrating.md.")
+	inv.say("Tasks that were running are queued again, or dead if that was their last attempt. See docs/optional/migrating.md.")
 	return nil
 }
 

@@ -197,12 +197,12 @@ func checkInvariants(t *testing.T, op lifecycle.Operation, s situation, tr lifec
 
 func TestTheDiagramShowsTheTable(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/state-machine.md")
+	page, err := os.ReadFile("../../docs/development/state-machine.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := diagram(); !strings.Contains(string(page), want) {
-		t.Errorf("docs/state-machine.md does not hold the diagram of lifecycle.Edges; it should read:\n%s", want)
+		t.Errorf("docs/development/state-machine.md does not hold the diagram of lifecycle.Edges; it should read:\n%s", want)
 	}
 }
 

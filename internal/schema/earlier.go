@@ -8,7 +8,7 @@ import (
 
 // ErrEarlier is returned for a database of the earlier Node implementation, which is never changed.
 var ErrEarlier = errors.New("this is a database of the earlier implementation and is left unchanged; " +
-	"copy its data into a new database with `bloom migrate import postgresql://USER@HOST/NAME`, see docs/migrating.md")
+	"copy its data into a new database with `bloom migrate import postgresql://USER@HOST/NAME`, see docs/optional/migrating.md")
 
 // RefuseEarlier returns ErrEarlier if the tables of the earlier Node implementation are in the
 // namespace, or with "" in the one where tables are created. Those tables never had an epoch.

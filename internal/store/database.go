@@ -3,7 +3,7 @@
 // internal/lifecycle to them (Unit), and records what to write (Changes). table.go
 // describes tables; loop.go commits the operations of many callers in one transaction. A
 // database loads, commits and answers reads; it contains no rules. See
-// docs/adr/0008-one-engine-over-two-verbs.md.
+// docs/development/adr/0008-one-engine-over-two-verbs.md.
 package store
 
 import (

@@ -42,7 +42,7 @@ func (s *Store) persist(ops []*op) (*Unit, error) {
 
 // wasCommitted looks for the transaction's last audit entry, to find out whether an
 // interrupted commit took effect. A transaction without audit entries is safe to
-// repeat. See docs/adr/0007.
+// repeat. See docs/development/adr/0007.
 func (s *Store) wasCommitted(ctx context.Context, u *Unit, deadline time.Time) (bool, error) {
 	if len(u.c.Audits) == 0 {
 		return false, nil

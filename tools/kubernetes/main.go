@@ -2,7 +2,7 @@
 // Kubernetes API: a field that does not exist is refused. It prints what it found. It then
 // does the same with the overlay that a page prints, and looks for what that one changes.
 //
-//	go run . ../../deploy/kubernetes ../../docs/operations/kubernetes.md
+//	go run . ../../deploy/kubernetes ../../docs/optional/kubernetes.md
 package main
 
 import (

@@ -16,7 +16,7 @@ import (
 // number, and unlocks it after its entry is visible. So once all transactions that had
 // the table locked at one moment have unlocked it, a number that was missing at that
 // moment is either present or will stay missing. Transaction ids do not show that: a
-// crash or a restored backup loses them. See docs/adr/0010.
+// crash or a restored backup loses them. See docs/development/adr/0010.
 type gaps struct {
 	mu      sync.Mutex
 	settled int64               // numbers up to here that are missing stay missing
