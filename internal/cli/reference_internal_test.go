@@ -19,6 +19,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 	gocmp "github.com/google/go-cmp/cmp"
@@ -101,7 +103,8 @@ func sentence(words string) string {
 	if words == "" {
 		return ""
 	}
-	return strings.ToUpper(words[:1]) + strings.TrimRight(words[1:], ".") + "."
+	first, size := utf8.DecodeRuneInString(words)
+	return string(unicode.ToUpper(first)) + strings.TrimRight(words[size:], ".") + "."
 }
 
 // helpOf returns the page of a command as on a machine that is nobody's.
@@ -544,7 +547,7 @@ func problemsPage(s *source, b *strings.Builder) {
 }
 
 func auditPage(s *source, b *strings.Builder) {
-	begin(b, "Audit actions", "The `action` of an entry of the [audit log](../audit.md).")
+	begin(b, "Audit actions", "The `action` of an entry of the [audit log](../guides/audit.md).")
 	head(b, "action", "what happened")
 	for _, c := range s.described("internal/audit", "Action") {
 		row(b, codes(c.value), sentence(c.comment))
