@@ -7,7 +7,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
-// This file has the model's own rules. They are written from docs/state-machine.md and use nothing
+// This file has the model's own rules. They are written from docs/development/state-machine.md and use nothing
 // of internal/lifecycle, so that a wrong rule there is found: only what a task remembers here, who
 // holds it and who held it last, decides.
 
