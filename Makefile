@@ -11,7 +11,7 @@ endif
 
 TOOLS   := $(CURDIR)/.tools
 BIN     := $(TOOLS)/bin
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+VERSION ?= $(shell scripts/version.sh)
 LDFLAGS := -s -w -X github.com/bloom-runtime/bloom/internal/cli.Version=$(VERSION)
 BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 

@@ -15,7 +15,7 @@ unpack() { # unpack PACKAGE SCRIPT ARGUMENTS
 ip link set lo up
 boot apk alpine
 unpack "$old" .post-install 1.0.0
-sh_ 'bloom --version' | grep -q v1.0.0 || fail "wrong version"
+sh_ 'bloom --version' | grep -q "bloom 1.0.0 " || fail "wrong version"
 sh_ 'rc-service bloom-runtime status' && fail "it started unasked"
 sh_ 'rc-service bloom-membridge start && rc-service bloom-runtime start && rc-service bloom-worker start' || fail "start"
 await "the server answers" sh_ 'bloom stats'
@@ -28,7 +28,7 @@ agent=$(sh_ 'cat /run/bloom-memory.ann.pid')
 echo "ok: installed"
 
 unpack "$new" .post-upgrade "1.0.1 1.0.0"
-await "the new server answers" sh_ 'curl -fs http://127.0.0.1:5000/health | grep "\"version\":\"v1.0.1\""'
+await "the new server answers" sh_ 'curl -fs http://127.0.0.1:5000/health | grep "\"version\":\"1.0.1\""'
 sh_ 'bloom task list' | grep -q "upgrade me" || fail "the task is gone"
 await "the memory agent is restarted" sh_ '[ "$(cat /run/bloom-memory.ann.pid)" != '"$agent ]"
 echo "ok: upgraded"

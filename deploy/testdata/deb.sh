@@ -15,7 +15,7 @@ cp "$old" "$work/deb/root/root/old.deb"
 cp "$new" "$work/deb/root/root/new.deb"
 
 sh_ 'dpkg -i old.deb' || fail "install"
-sh_ 'bloom --version' | grep -q v1.0.0 || fail "wrong version"
+sh_ 'bloom --version' | grep -q "bloom 1.0.0 " || fail "wrong version"
 running && fail "it started unasked"
 sh_ 'systemctl start bloom-membridge bloom-runtime bloom-worker' || fail "start"
 await "the server answers" sh_ 'bloom stats'
@@ -35,12 +35,12 @@ echo "ok: installed"
 sh_ 'cp /etc/bloom/runtime.key before && sed -i "s/^PORT=5000/PORT=5001/" /etc/bloom-runtime.env'
 port=5001
 sh_ 'dpkg -i new.deb' || fail "upgrade"
-sh_ 'bloom --version' | grep -q v1.0.1 || fail "wrong version"
+sh_ 'bloom --version' | grep -q "bloom 1.0.1 " || fail "wrong version"
 await "the new server answers with the old settings and key" sh_ 'bloom stats'
 sh_ 'cmp before /etc/bloom/runtime.key' || fail "the key is another"
 sh_ 'bloom task list' | grep -q "upgrade me" || fail "the task is gone"
-curl -fs http://127.0.0.1:5001/health | grep -q '"version":"v1.0.1"' || fail "health shows another version"
-curl -fs -H "X-Runtime-API-Key: $(cat "$work/deb/root/etc/bloom/runtime.key")" http://127.0.0.1:5001/metrics | grep -q 'bloom_build_info{version="v1.0.1"} 1' || fail "metrics show another version"
+curl -fs http://127.0.0.1:5001/health | grep -q '"version":"1.0.1"' || fail "health shows another version"
+curl -fs -H "X-Runtime-API-Key: $(cat "$work/deb/root/etc/bloom/runtime.key")" http://127.0.0.1:5001/metrics | grep -q 'bloom_build_info{version="1.0.1"} 1' || fail "metrics show another version"
 await "the memory agent is restarted" sh_ 'systemctl is-active bloom-memory@ann && [ "$(systemctl show -p MainPID --value bloom-memory@ann)" != '"$agent ]"
 echo "ok: upgraded"
 

@@ -16,7 +16,7 @@ cp "$old" "$root/root/old.rpm"
 cp "$new" "$root/root/new.rpm"
 
 sh_ 'rpm -i old.rpm' || fail "install"
-sh_ 'bloom --version' | grep -q v1.0.0 || fail "wrong version"
+sh_ 'bloom --version' | grep -q "bloom 1.0.0 " || fail "wrong version"
 running && fail "it started unasked"
 sh_ 'systemctl start bloom-membridge bloom-runtime bloom-worker' || fail "start"
 await "the server answers" sh_ 'bloom stats'
@@ -28,11 +28,11 @@ echo "ok: installed"
 sh_ 'cp /etc/bloom/runtime.key before && sed -i "s/^PORT=5000/PORT=5001/" /etc/bloom-runtime.env'
 port=5001
 sh_ 'rpm -U new.rpm' || fail "upgrade"
-sh_ 'bloom --version' | grep -q v1.0.1 || fail "wrong version"
+sh_ 'bloom --version' | grep -q "bloom 1.0.1 " || fail "wrong version"
 await "the new server answers with the old settings and key" sh_ 'bloom stats'
 sh_ 'cmp before /etc/bloom/runtime.key' || fail "the key is another"
 sh_ 'bloom task list' | grep -q "upgrade me" || fail "the task is gone"
-curl -fs http://127.0.0.1:5001/health | grep -q '"version":"v1.0.1"' || fail "the earlier server still runs"
+curl -fs http://127.0.0.1:5001/health | grep -q '"version":"1.0.1"' || fail "the earlier server still runs"
 echo "ok: upgraded"
 
 sh_ 'rpm -e bloom-runtime' || fail "remove"
