@@ -1,6 +1,7 @@
 package archtest_test
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"net/url"
@@ -100,5 +101,27 @@ func TestNoLinkOfTheDocumentsIsDead(t *testing.T) {
 	})
 	if err != nil || links < 100 {
 		t.Errorf("%d links: %v", links, err)
+	}
+}
+
+// The pages for users stay short: 2,200 words each, 26,000 in all.
+func TestThePagesForUsersAreShort(t *testing.T) {
+	t.Parallel()
+	total := 0
+	err := filepath.WalkDir("../../docs", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() == "development" || d.Name() == "reference" {
+			return cmp.Or(err, fs.SkipDir)
+		}
+		if strings.HasSuffix(path, ".md") {
+			text, err := os.ReadFile(path)
+			words := len(strings.Fields(string(text)))
+			if total += words; err != nil || words > 2200 {
+				t.Errorf("%s has %d words, %v", path, words, err)
+			}
+		}
+		return nil
+	})
+	if err != nil || total == 0 || total > 26000 {
+		t.Errorf("they have %d words, %v", total, err)
 	}
 }
