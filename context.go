@@ -3,6 +3,10 @@ package bloom
 // Context is a conversation: the tasks that share a context id, as a whole.
 type Context struct {
 	ID         string  `json:"id"`
+	Name       string  `json:"name" doc:"What people call it; empty until it is named"`
+	Pinned     bool    `json:"pinned" doc:"Somebody keeps it at the top of lists"`
+	LastPrompt string  `json:"last_prompt" doc:"The beginning of its newest task's prompt; empty when retention removed the task"`
+	LastStatus string  `json:"last_status" doc:"The status of its newest task; empty when retention removed the task"`
 	Tasks      int64   `json:"tasks" doc:"How many tasks it has"`
 	Unfinished int64   `json:"unfinished" doc:"How many of them have not ended"`
 	Tokens     int64   `json:"tokens" doc:"Tokens that its attempts used so far"`
@@ -36,6 +40,8 @@ type ForgottenContext struct {
 
 // ContextQuery selects contexts.
 type ContextQuery struct {
+	Text    string // part of the id or the name, in any case
+	Pinned  bool   // only those that are pinned
 	ShortID string // the last 8 characters of the id
 	Page
 }

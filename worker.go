@@ -74,10 +74,20 @@ type Worker struct {
 	RuntimeDrain  bool         `json:"runtime_drain" doc:"Drained at the runtime; undrain it there"`
 	Agents        []string     `json:"agents" nullable:"false" doc:"The agents that its claude had when it registered: the values for agent_slug"`
 	ControlDrain  bool         `json:"membridge_drain" doc:"Drained at membridge, as last reported; undrain it there"`
+	Setup         *WorkerSetup `json:"setup,omitempty" doc:"How its claude runs, as last reported; absent when it never was"`
 	Pause         *Pause       `json:"pause,omitempty" doc:"Why it takes no tasks for a while; absent when it takes tasks"`
 
 	// Contact is the last contact of its own process, Unix milliseconds; 0 when there was none.
 	Contact int64 `json:"-"`
+}
+
+// WorkerSetup is how a worker runs claude.
+type WorkerSetup struct {
+	Folder         string `json:"folder" required:"false" maxLength:"4096" doc:"Where claude works"`
+	PerContext     bool   `json:"per_context" required:"false" doc:"Each context has a folder of its own below it"`
+	PermissionMode string `json:"permission_mode" required:"false" maxLength:"32" doc:"What claude may do without asking"`
+	Claude         string `json:"claude" required:"false" maxLength:"128" doc:"claude's version; empty when it cannot be run"`
+	Login          string `json:"login" required:"false" enum:"api_key,token,account,none" default:"none" doc:"Which credentials the worker has for claude: an API key, a token, or those of a person who logged in; none were found otherwise, as with a provider that the folder's settings name"`
 }
 
 // Pause is why a worker takes no tasks for a while: the model's provider refuses its credentials,
@@ -107,6 +117,7 @@ type WorkerSpec struct {
 	Agents        []string     `json:"agents" required:"false" nullable:"false" maxItems:"256" itemMaxLength:"128" doc:"The agents that its claude has"`
 	InstanceID    string       `json:"instance_id" required:"false" maxLength:"128" doc:"Identifies the process, so that two cannot share a name"`
 	Draining      *bool        `json:"draining,omitempty" required:"false" doc:"Whether the control plane drains the worker, as last reported to the worker; absent: unchanged. A drain by the runtime stays in force"`
+	Setup         *WorkerSetup `json:"setup,omitempty" required:"false" doc:"How its claude runs"`
 	// Pause is nil for a worker that takes tasks.
 	Pause *Pause `json:"pause,omitempty" required:"false" doc:"Why it takes no tasks for a while; absent when it takes tasks"`
 

@@ -16,7 +16,7 @@ import (
 // Contexts returns one page of contexts, the most recently used first, and the cursor of the next
 // page.
 func (c *Client) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error) {
-	return list[bloom.Context](ctx, c, newQuery(q.Page).with("short_id", q.ShortID).on("/contexts"))
+	return list[bloom.Context](ctx, c, newQuery(q.Page).with("short_id", q.ShortID).with("q", q.Text).with("pinned", map[bool]string{true: "true"}[q.Pinned]).on("/contexts"))
 }
 
 // AllContexts iterates over the contexts from q's page on.
@@ -30,6 +30,25 @@ func (c *Client) AllContexts(ctx context.Context, q bloom.ContextQuery) iter.Seq
 // Context returns one context. An unknown one is a not_found error.
 func (c *Client) Context(ctx context.Context, id string) (bloom.Context, error) {
 	return get[bloom.Context](ctx, c, "/contexts/"+seg(id))
+}
+
+// NameContext sets what people call a context; empty for no name.
+func (c *Client) NameContext(ctx context.Context, id, name string) (bloom.Context, error) {
+	return c.changeContext(ctx, id, map[string]any{"name": name})
+}
+
+// PinContext keeps a context at the top of lists, or does not any more.
+func (c *Client) PinContext(ctx context.Context, id string, pinned bool) (bloom.Context, error) {
+	return c.changeContext(ctx, id, map[string]any{"pinned": pinned})
+}
+
+func (c *Client) changeContext(ctx context.Context, id string, change map[string]any) (out bloom.Context, err error) {
+	body, err := encode(change)
+	if err != nil {
+		return out, err
+	}
+	_, err = c.do(ctx, &call{method: http.MethodPatch, path: "/contexts/" + seg(id), body: body, safety: safe}, &out)
+	return out, err
 }
 
 // ForgetContext deletes a context: its transcript on the server immediately, the workers' sessions

@@ -103,7 +103,7 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 		IPAddrs: addresses(), InstallMethod: cfg.InstallMethod}
 	w.inside = worker.Config{
 		Name: cfg.Run.Name, StateDir: filepath.Join(state, "state"), Runner: traced{runner, b.Tracing}, Ready: runner.Usable, Forget: runner.Forget, Accepted: runner.Accepted,
-		Capabilities: w.capabilities(), About: w.about, Agents: w.claude.Agents, Tail: tail,
+		Capabilities: w.capabilities(), About: w.about, Agents: w.claude.Agents, Setup: runner.Setup, Tail: tail,
 		LeaseTTL: cfg.Run.LeaseTTL, Grace: grace(cfg.Run), Logger: b.Logger, OnStopped: func() { w.leave() },
 	}
 	token, err := agentToken(state)

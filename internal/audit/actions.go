@@ -56,6 +56,7 @@ const (
 	ActionScheduleSkipped = "schedule_skipped" // a schedule skipped one or more times; data.count says how many
 
 	ActionSecretsRotated   = "secrets_rotated"   // the secret key was rotated
+	ActionContextChanged   = "context_changed"   // a context was named, pinned or unpinned
 	ActionContextForgotten = "context_forgotten" // a context was deleted
 	ActionSyncRequested    = "sync_requested"    // an agent was asked to push or pull a project's memory
 	ActionAuditForked      = "audit_forked"      // the exported files have entries that the database lacks, because a backup was restored

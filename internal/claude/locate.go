@@ -106,7 +106,7 @@ func (s *Status) setLogin(c Config, answer string) {
 		s.LoggedIn, s.AuthMethod = *auth.LoggedIn, auth.AuthMethod
 	} else {
 		// Older versions have no such command: check for credentials.
-		s.LoggedIn = hasCredentials(c)
+		s.LoggedIn = loginOf(c) != "none"
 	}
 	switch {
 	case s.LoggedIn && s.AuthMethod != "":
@@ -118,14 +118,17 @@ func (s *Status) setLogin(c Config, answer string) {
 	}
 }
 
-func hasCredentials(c Config) bool {
-	for _, name := range []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"} {
-		if lookup(c.Environ, name) != "" {
-			return true
+// loginOf returns which credentials are configured for claude, as bloom.WorkerSetup names them.
+func loginOf(c Config) string {
+	for _, of := range [][2]string{{"ANTHROPIC_API_KEY", "api_key"}, {"ANTHROPIC_AUTH_TOKEN", "token"}, {"CLAUDE_CODE_OAUTH_TOKEN", "token"}} {
+		if lookup(c.Environ, of[0]) != "" {
+			return of[1]
 		}
 	}
-	_, err := os.Stat(filepath.Join(c.configDir(), ".credentials.json"))
-	return err == nil
+	if _, err := os.Stat(filepath.Join(c.configDir(), ".credentials.json")); err == nil {
+		return "account"
+	}
+	return "none"
 }
 
 // runClaude runs claude with the arguments and returns its output.

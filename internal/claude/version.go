@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
@@ -81,6 +82,18 @@ func (r *Runner) usable(ctx context.Context) (path string, err error) {
 	}
 	_, err = r.versions.get(ctx, path, func() (string, error) { return identify(ctx, r.config, path) })
 	return path, err
+}
+
+// Setup returns how claude runs here, as far as that can be told without running it more often than
+// its file changes.
+func (r *Runner) Setup(ctx context.Context) bloom.WorkerSetup {
+	s := bloom.WorkerSetup{Folder: r.config.Workdir, PerContext: r.config.WorkdirPerContext, PermissionMode: r.config.PermissionMode, Login: loginOf(r.config)}
+	if path, err := Locate(r.config.Path); err == nil {
+		if version, err := r.versions.get(ctx, path, func() (string, error) { return identify(ctx, r.config, path) }); err == nil {
+			s.Claude, _, _ = strings.Cut(version, " ")
+		}
+	}
+	return s
 }
 
 // has reports whether the program's help lists the option. Versions differ, and an unknown

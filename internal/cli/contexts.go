@@ -2,20 +2,27 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/client"
 )
 
 type contextsCmd struct {
-	List contextsListCmd `cmd:"" default:"withargs" help:"List contexts, most recently used first."`
-	Show contextsShowCmd `cmd:"" help:"Show one context."`
-	Rm   contextsRmCmd   `cmd:"" help:"Forget a context: its next task starts a new conversation."`
+	List   contextsListCmd   `cmd:"" default:"withargs" help:"List contexts, most recently used first."`
+	Show   contextsShowCmd   `cmd:"" help:"Show one context."`
+	Rename contextsRenameCmd `cmd:"" help:"Call a context something; without a name, by its id again."`
+	Pin    contextsPinCmd    `cmd:"" help:"Keep a context at the top of the web application's list."`
+	Unpin  contextsUnpinCmd  `cmd:"" help:"Do not keep a context at the top any more."`
+	Rm     contextsRmCmd     `cmd:"" help:"Forget a context: its next task starts a new conversation."`
 }
 
 type contextsListCmd struct {
 	remote
 	paging
+	Search string `name:"search" placeholder:"TEXT" help:"Only contexts with this in their id or name."`
+	Pinned bool   `name:"pinned" help:"Only pinned contexts."`
 }
 
 func (c *contextsListCmd) Run(inv *invocation) error {
@@ -26,7 +33,7 @@ func (c *contextsListCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	contexts, err := take(c.paging, api.AllContexts(inv.ctx, bloom.ContextQuery{Page: c.page()}))
+	contexts, err := take(c.paging, api.AllContexts(inv.ctx, bloom.ContextQuery{Text: c.Search, Pinned: c.Pinned, Page: c.page()}))
 	if err != nil {
 		return err
 	}
@@ -34,11 +41,20 @@ func (c *contextsListCmd) Run(inv *invocation) error {
 		return writeJSON(inv.Out, contexts)
 	}
 	now := time.Now()
-	t := newTable("CONTEXT", "TASKS", "OPEN", "WORKER", "SIZE", "TOKENS", "COST", "LAST USE")
+	t := newTable("CONTEXT", "NAME", "LAST", "TASKS", "OPEN", "WORKER", "SIZE", "TOKENS", "COST", "LAST USE")
 	for _, x := range contexts {
-		t.row(oneLine(x.ID, 60), x.Tasks, x.Unfinished, dash(deref(x.WorkerID)), bytesSize(x.Size), thousands(x.Tokens), dollars(x.CostUSD), ago(now, x.LastUsedAt))
+		t.row(oneLine(x.ID, 60), called(x), dash(x.LastStatus), x.Tasks, x.Unfinished, dash(deref(x.WorkerID)), bytesSize(x.Size), thousands(x.Tokens), dollars(x.CostUSD), ago(now, x.LastUsedAt))
 	}
 	return t.print(inv)
+}
+
+// called is what people call a context, with a star if it is pinned.
+func called(x bloom.Context) string {
+	name := oneLine(x.Name, 40)
+	if x.Pinned {
+		name = strings.TrimSpace("* " + name)
+	}
+	return dash(name)
 }
 
 func dollars(usd float64) string { return fmt.Sprintf("$%.4f", usd) }
@@ -66,6 +82,9 @@ func (c *contextsShowCmd) Run(inv *invocation) error {
 	now := time.Now()
 	t := newTable("FIELD", "VALUE")
 	t.row("context", x.ID)
+	t.row("name", called(x))
+	t.row("last prompt", oneLine(x.LastPrompt, 200))
+	t.row("last status", dash(x.LastStatus))
 	t.row("tasks", fmt.Sprintf("%s (%s unfinished)", thousands(x.Tasks), thousands(x.Unfinished)))
 	t.row("worker", dash(deref(x.WorkerID)))
 	t.row("session", dash(deref(x.SessionID)))
@@ -78,6 +97,48 @@ func (c *contextsShowCmd) Run(inv *invocation) error {
 	t.row("first use", ago(now, x.CreatedAt))
 	t.row("last use", ago(now, x.LastUsedAt))
 	return t.print(inv)
+}
+
+// ofContext is a command that changes what people call a context.
+type ofContext struct {
+	remote
+	ID string `arg:"" help:"The context's id, its last 8 characters, or @last."`
+}
+
+func (c *ofContext) change(inv *invocation, change func(*client.Client) (bloom.Context, error)) error {
+	api, err := c.open()
+	if err != nil {
+		return err
+	}
+	if c.ID, err = c.findContext(inv, api, c.ID); err != nil {
+		return err
+	}
+	x, err := change(api)
+	if err != nil || !c.JSON {
+		return err
+	}
+	return writeJSON(inv.Out, x)
+}
+
+type contextsRenameCmd struct {
+	ofContext
+	Name string `arg:"" optional:"" help:"What to call it."`
+}
+
+func (c *contextsRenameCmd) Run(inv *invocation) error {
+	return c.change(inv, func(api *client.Client) (bloom.Context, error) { return api.NameContext(inv.ctx, c.ID, c.Name) })
+}
+
+type contextsPinCmd struct{ ofContext }
+
+func (c *contextsPinCmd) Run(inv *invocation) error {
+	return c.change(inv, func(api *client.Client) (bloom.Context, error) { return api.PinContext(inv.ctx, c.ID, true) })
+}
+
+type contextsUnpinCmd struct{ ofContext }
+
+func (c *contextsUnpinCmd) Run(inv *invocation) error {
+	return c.change(inv, func(api *client.Client) (bloom.Context, error) { return api.PinContext(inv.ctx, c.ID, false) })
 }
 
 type contextsRmCmd struct {

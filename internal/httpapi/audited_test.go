@@ -101,6 +101,10 @@ func changes() map[string]change {
 			r.call(200, nil, "POST", at+"/complete", `{"lease_id":"`+lease+`","status":"success","output":"o"}`)
 			r.call(200, nil, "DELETE", "/contexts/ctx", "", auth.HeaderKey, key)
 		}},
+		"PATCH /api/runtime/contexts/{id}": {[]string{"context_changed"}, func(r *fixture, key string) {
+			r.task("")
+			r.call(200, nil, "PATCH", "/contexts/ctx", `{"name":"Mine"}`, auth.HeaderKey, key)
+		}},
 		"PUT /api/runtime/schedules/{name}": {[]string{"schedule_saved"}, request(200, "PUT", "/schedules/s", aSchedule)},
 		"DELETE /api/runtime/schedules/{name}": {[]string{"schedule_removed"}, func(r *fixture, key string) {
 			r.call(200, nil, "PUT", "/schedules/s", aSchedule)

@@ -72,6 +72,7 @@ var policies = map[string]string{
 	"GET /api/runtime/contexts":                            "acv",
 	"GET /api/runtime/contexts/{id}":                       "acv",
 	"DELETE /api/runtime/contexts/{id}":                    "ac",
+	"PATCH /api/runtime/contexts/{id}":                     "ac",
 	"GET /api/runtime/llm-tasks/{id}/workspace":            "aw",
 	"GET /api/runtime/llm-tasks/{id}/workspace/content":    "aw",
 	"PUT /api/runtime/llm-tasks/{id}/workspace":            "aw",

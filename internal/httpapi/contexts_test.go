@@ -27,5 +27,14 @@ func TestContextsAreListedByLastUse(t *testing.T) {
 		t.Fatalf("a context with a slash: %+v", one)
 	}
 	r.fails(404, "not_found", "GET", "/contexts/nobody", "")
+	r.call(200, &one, "PATCH", "/contexts/a%2Fb%20c", `{"name":" Letters ","pinned":true}`)
+	if one.Name != "Letters" || !one.Pinned || one.LastPrompt != "hello" || one.LastStatus != "queued" {
+		t.Fatalf("named: %+v", one)
+	}
+	if r.call(200, &list, "GET", "/contexts?pinned=true&q=LETT", ""); len(list) != 1 || list[0].ID != "a/b c" {
+		t.Fatalf("found: %+v", list)
+	}
+	r.fails(404, "not_found", "PATCH", "/contexts/nobody", `{"pinned":true}`)
+	r.fails(400, "invalid_request", "PATCH", "/contexts/a%2Fb%20c", `{"title":"x"}`)
 	r.fails(400, "invalid_request", "GET", "/contexts?limit=0", "")
 }

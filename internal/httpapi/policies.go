@@ -60,6 +60,7 @@ var policies = map[string]auth.Policy{
 
 	// Clients, who may act on tasks.
 	"DELETE /api/runtime/contexts/{id}":            auth.Client,
+	"PATCH /api/runtime/contexts/{id}":             auth.Client,
 	"DELETE /api/runtime/schedules/{name}":         auth.Client,
 	"POST /api/runtime/schedules/{name}/pause":     auth.Client,
 	"POST /api/runtime/schedules/{name}/resume":    auth.Client,

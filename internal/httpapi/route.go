@@ -125,8 +125,11 @@ func (s *Server) schema(t reflect.Type) *huma.Schema {
 func (s *Server) describeBody(rt route) {
 	item := s.api.OpenAPI().Paths[rt.path]
 	op := item.Post
-	if rt.method == http.MethodPut {
+	switch rt.method {
+	case http.MethodPut:
 		op = item.Put
+	case http.MethodPatch:
+		op = item.Patch
 	}
 	op.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{
 		"application/json": {Schema: s.schema(reflect.TypeOf(rt.body))},

@@ -4,12 +4,14 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 const (
@@ -57,6 +59,18 @@ func (s *Server) contextRoutes() {
 			x, err := s.store.Context(ctx, in.ID)
 			return &reply[bloom.Context]{http.StatusOK, x}, err
 		})
+	handle(s, route{method: http.MethodPatch, path: contextsPath + "/{id}", id: "change-context", summary: "Name or pin a context", tag: "records", body: contract.ContextPatch{}},
+		func(ctx context.Context, c *call, in *pathID) (*reply[bloom.Context], error) {
+			var p contract.ContextPatch
+			if err := s.decode(c, limitBody, &p); err != nil {
+				return nil, err
+			}
+			if p.Name != nil {
+				p.Name = new(strings.TrimSpace(storable.Text(*p.Name)))
+			}
+			x, err := s.store.ChangeContext(ctx, in.ID, p, c.caller.Name)
+			return &reply[bloom.Context]{http.StatusOK, x}, err
+		})
 	handle(s, route{method: http.MethodDelete, path: contextsPath + "/{id}", id: "forget-context", summary: "Forget a context everywhere", tag: "records"},
 		func(ctx context.Context, c *call, in *pathID) (*reply[droppedContext], error) {
 			err := s.store.ForgetContext(ctx, in.ID, c.caller.Name)
@@ -93,6 +107,8 @@ func (s *Server) contextRoutes() {
 type contextFilter struct {
 	Paging
 	ShortID string `query:"short_id" doc:"The last 8 characters of the id, as the web application shows it"`
+	Text    string `query:"q" doc:"Part of the id or the name, in any case"`
+	Pinned  bool   `query:"pinned" doc:"Only those that are pinned"`
 }
 
 func (s *Server) listContexts(ctx context.Context, c *call, in *contextFilter) (*page[bloom.Context], error) {
@@ -100,7 +116,7 @@ func (s *Server) listContexts(ctx context.Context, c *call, in *contextFilter) (
 	if err != nil {
 		return nil, err
 	}
-	list, next, err := s.store.Contexts(ctx, bloom.ContextQuery{ShortID: storable.Text(in.ShortID), Page: p})
+	list, next, err := s.store.Contexts(ctx, bloom.ContextQuery{ShortID: storable.Text(in.ShortID), Text: storable.Text(in.Text), Pinned: in.Pinned, Page: p})
 	return paged(c, list, next), err
 }
 

@@ -199,6 +199,9 @@ func (s *Server) workerSpec(ctx context.Context, body json.RawMessage) (bloom.Wo
 	if spec.IPAddrs == nil {
 		spec.IPAddrs = known.IPAddrs
 	}
+	if spec.Setup == nil {
+		spec.Setup = known.Setup
+	}
 	if spec.Agents == nil {
 		spec.Agents = known.Agents
 	}

@@ -97,7 +97,7 @@ func RegisterWorker(was KnownWorker, s bloom.WorkerSpec, now int64) (WorkerChang
 	w.LastHeartbeat = &now
 	w.IPAddrs, w.Agents = ownList(s.IPAddrs), ownList(s.Agents)
 	w.AgentVersion, w.InstallMethod = cmp.Or(s.AgentVersion, contract.UnknownVersion), cmp.Or(s.InstallMethod, contract.UnknownInstall)
-	w.OSInfo, w.Pause = s.OSInfo, s.Pause
+	w.OSInfo, w.Pause, w.Setup = s.OSInfo, s.Pause, s.Setup
 	if id := s.InstanceID; id != "" {
 		w.InstanceID, w.InstanceSeen = id, now
 	}

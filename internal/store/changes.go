@@ -13,6 +13,7 @@ type Changes struct {
 	Events   []Event
 	Audits   []bloom.Audit
 	Contexts map[string]*ContextChange
+	Named    []Named
 	// Forgotten are contexts to delete.
 	Forgotten []string
 	Counts    Counts

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/audit"
@@ -18,12 +20,16 @@ import (
 
 var contextRows = locked[*bloom.Context]("contexts", "id", "text", "")
 
-const contextColumns = `x.id, x.tasks, x.unfinished, x.tokens, x.cost_nano, x.worker_id, x.created_at, x.last_used_at, x.updated_at,
+// promptStart is how much of the newest prompt a context shows, in characters.
+const promptStart = 300
+
+var contextColumns = `x.id, x.name, x.pinned, coalesce((SELECT ` + cut("t.prompt", promptStart) + ` FROM llm_tasks t WHERE t.seq = x.seq), ''),
+	coalesce((SELECT t.status FROM llm_tasks t WHERE t.seq = x.seq), ''), x.tasks, x.unfinished, x.tokens, x.cost_nano, x.worker_id, x.created_at, x.last_used_at, x.updated_at,
 	(SELECT NULLIF(s.session_id, '') FROM transcripts s WHERE s.context_id = x.id), coalesce((SELECT s.size FROM transcripts s WHERE s.context_id = x.id), 0),
 	coalesce((SELECT s.workspace_size FROM transcripts s WHERE s.context_id = x.id), 0)`
 
 func contextFields(x *bloom.Context) []any {
-	return []any{&x.ID, &x.Tasks, &x.Unfinished, &x.Tokens, (*nanos)(&x.CostUSD), &x.WorkerID, &x.CreatedAt, &x.LastUsedAt, &x.UpdatedAt, &x.SessionID, &x.Size, &x.Workspace}
+	return []any{&x.ID, &x.Name, &x.Pinned, &x.LastPrompt, &x.LastStatus, &x.Tasks, &x.Unfinished, &x.Tokens, (*nanos)(&x.CostUSD), &x.WorkerID, &x.CreatedAt, &x.LastUsedAt, &x.UpdatedAt, &x.SessionID, &x.Size, &x.Workspace}
 }
 
 func loadContexts(l *Load, v *Values[string, *bloom.Context]) {
@@ -95,6 +101,48 @@ func (u *Unit) updateContext(t *Task, before bloom.TaskState, leased bool) {
 	}
 }
 
+// Named is what people call a context.
+type Named struct {
+	ID, Name string
+	Pinned   bool
+}
+
+// ChangeContext names or pins a context.
+func (s *Store) ChangeContext(ctx context.Context, id string, p contract.ContextPatch, actor string) (bloom.Context, error) {
+	if id != storable.Text(id) {
+		return bloom.Context{}, bloom.ErrContextNotFound
+	}
+	_, err := doUnbatched(ctx, s, func(r *Rows) { contextRows.want(r, id) }, func(u *Unit) (struct{}, error) {
+		x, err := contextRows.get(u, id)
+		switch {
+		case err != nil:
+			return struct{}{}, err
+		case x == nil:
+			return struct{}{}, bloom.ErrContextNotFound
+		}
+		is := Named{id, x.Name, x.Pinned}
+		note := func(detail string) {
+			u.audit(audit.ActionContextChanged, audit.EntityContext, id, actor, detail, storable.MustJSON(p))
+		}
+		if p.Name != nil && *p.Name != is.Name {
+			is.Name = *p.Name
+			note("Named " + strconv.Quote(is.Name))
+		}
+		if p.Pinned != nil && *p.Pinned != is.Pinned {
+			is.Pinned = *p.Pinned
+			note(map[bool]string{true: "Pinned", false: "Unpinned"}[is.Pinned])
+		}
+		if is != (Named{id, x.Name, x.Pinned}) {
+			u.c.Named = append(u.c.Named, is)
+		}
+		return struct{}{}, nil
+	})
+	if err != nil {
+		return bloom.Context{}, err
+	}
+	return s.Context(ctx, id)
+}
+
 // ForgetContext deletes a context and its transcript.
 func (s *Store) ForgetContext(ctx context.Context, id, actor string) error {
 	if id != storable.Text(id) {
@@ -164,7 +212,14 @@ func (s *Store) addContextUsage(ctx context.Context, contexts []bloom.Context) e
 // Contexts lists contexts, that with the newest task first.
 func (s *Store) Contexts(ctx context.Context, q bloom.ContextQuery) ([]bloom.Context, bloom.Cursor, error) {
 	l := &listing[bloom.Context]{from: "contexts", as: "x", columns: contextColumns, fields: contextFields}
+	if q.Pinned {
+		l.by = s.sql.True("x.pinned")
+	}
 	l.ending(fmt.Sprintf(s.sql.ShortID, "x.id"), q.ShortID)
+	if q.Text != "" {
+		part, folded := l.arg(q.Text), l.arg(strings.ToLower(q.Text))
+		l.filter += fmt.Sprintf(" AND (%[1]s(x.id, %[2]s) > 0 OR %[1]s(lower(x.id), %[3]s) > 0 OR %[1]s(x.folded, %[3]s) > 0)", s.sql.Position, part, folded)
+	}
 	contexts, next, err := list(ctx, s, l, q.Page)
 	if err == nil {
 		err = s.addContextUsage(ctx, contexts)
@@ -179,9 +234,12 @@ func (s *Store) Forgotten(ctx context.Context, after int64, limit int) ([]bloom.
 		`SELECT seq, context_id, at, (SELECT x.id FROM contexts x WHERE x.id = context_id LIMIT 1) IS NOT NULL FROM forgotten_contexts WHERE seq > $1 ORDER BY seq LIMIT CAST($2 AS BIGINT)`, after, bloom.Page{Limit: limit}.Size())
 }
 
-// contexts writes forgotten contexts and removed content, but not the
+// contexts writes names of contexts, forgotten contexts and removed content, but not the
 // increments of contexts.
 func (d *Dialect) contexts(c *Changes, add func(string, ...any)) {
+	for _, x := range c.Named {
+		add(`UPDATE contexts SET name = $1, folded = $2, pinned = $3 WHERE id = $4`, x.Name, strings.ToLower(x.Name), x.Pinned, x.ID)
+	}
 	for _, id := range c.Forgotten {
 		add(`DELETE FROM contexts WHERE id = $1`, id)
 	}

@@ -14,18 +14,19 @@ import (
 var (
 	workers = table("workers", "id text, node_id text, url text, status text, claude_cli bool, max_concurrency int, labels jsonb, last_heartbeat bigint, "+
 		"ip_addrs jsonb, obs_count bigint, db_sha text, registered_at bigint, agent_version text, os_info text, install_method text, draining bool, instance_id text, "+
-		"instance_seen bigint, removed bool, control_draining bool, posted_at bigint, agents jsonb, pause jsonb", "",
+		"instance_seen bigint, removed bool, control_draining bool, posted_at bigint, agents jsonb, pause jsonb, setup jsonb", "",
 		func(v []any, id string, w *lifecycle.KnownWorker) []any {
 			return append(v, id, w.NodeID, w.URL, string(w.Status), w.Capabilities.ClaudeCLI, w.Capabilities.MaxConcurrency, schema.ListJSON(w.Capabilities.Labels),
 				w.LastHeartbeat, schema.ListJSON(w.IPAddrs), int64(w.ObsCount), w.DBSHA, w.RegisteredAt, w.AgentVersion, w.OSInfo, w.InstallMethod, w.RuntimeDrain,
-				w.InstanceID, w.InstanceSeen, w.Removed, w.ControlDrain, w.PostedAt, schema.ListJSON(w.Agents), string(storable.MustJSON(w.Pause)))
+				w.InstanceID, w.InstanceSeen, w.Removed, w.ControlDrain, w.PostedAt, schema.ListJSON(w.Agents), string(storable.MustJSON(w.Pause)),
+				string(storable.MustJSON(w.Setup)))
 		}, nil)
 	online = derived[struct{}, []bloom.Worker]() // all workers that are online
 )
 
 const workerColumns = `w.id, w.node_id, w.url, w.status, w.claude_cli, w.max_concurrency, w.labels, w.last_heartbeat, w.ip_addrs,
 	w.obs_count, w.db_sha, w.registered_at, w.agent_version, w.os_info, w.install_method, w.draining OR w.control_draining,
-	w.instance_id, w.instance_seen, w.removed, w.draining, w.control_draining, w.posted_at, w.agents, w.pause`
+	w.instance_id, w.instance_seen, w.removed, w.draining, w.control_draining, w.posted_at, w.agents, w.pause, w.setup`
 
 // heldColumn follows workerColumns: the number of the worker's active leases.
 const heldColumn = `, (SELECT count(*) FROM leases l WHERE l.worker_id = w.id AND l.status = 'active')`
@@ -34,7 +35,7 @@ func workerFields(w *lifecycle.KnownWorker) []any {
 	return []any{
 		&w.ID, &w.NodeID, &w.URL, &w.Status, &w.Capabilities.ClaudeCLI, &w.Capabilities.MaxConcurrency, (*List)(&w.Capabilities.Labels),
 		&w.LastHeartbeat, (*List)(&w.IPAddrs), &w.ObsCount, &w.DBSHA, &w.RegisteredAt, &w.AgentVersion, &w.OSInfo, &w.InstallMethod, &w.Draining,
-		&w.InstanceID, &w.InstanceSeen, &w.Removed, &w.RuntimeDrain, &w.ControlDrain, &w.PostedAt, (*List)(&w.Agents), &object{&w.Pause}, &w.ActiveLeases,
+		&w.InstanceID, &w.InstanceSeen, &w.Removed, &w.RuntimeDrain, &w.ControlDrain, &w.PostedAt, (*List)(&w.Agents), &object{&w.Pause}, &object{&w.Setup}, &w.ActiveLeases,
 	}
 }
 

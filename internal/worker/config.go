@@ -87,6 +87,9 @@ type Config struct {
 	// change. It may be nil.
 	Agents func(context.Context) []string
 
+	// Setup returns how claude runs on this machine. It is called with Agents, and may be nil.
+	Setup func(context.Context) bloom.WorkerSetup
+
 	// Tail has the last log lines, which the worker reports to the runtime. Nil
 	// means that it reports none.
 	Tail *Tail

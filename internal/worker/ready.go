@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/bloom-runtime/bloom"
 )
 
 // readyPace is how often a worker that cannot run tasks checks whether it can.
@@ -88,7 +90,7 @@ func (w *Worker) checkState() {
 // It requires w.mu.
 func (w *Worker) registrationStale() bool {
 	drain, reported := w.controlDrain, w.reportedDrain
-	return !slices.Equal(w.agents, w.reportedAgents) || (w.readyErr == nil) != w.reportedReady || w.paused() != w.reportedPause || (w.stateErr != nil) != w.reportedStateErr || drain != nil && (reported == nil || *reported != *drain)
+	return !slices.Equal(w.agents, w.reportedAgents) || w.setup != w.reportedSetup || (w.readyErr == nil) != w.reportedReady || w.paused() != w.reportedPause || (w.stateErr != nil) != w.reportedStateErr || drain != nil && (reported == nil || *reported != *drain)
 }
 
 // agentsEvery is how often the names of the agents are read again: there may be thousands of files.
@@ -99,8 +101,12 @@ func (w *Worker) readAgents(ctx context.Context) {
 		return
 	}
 	agents := w.cfg.Agents(ctx)
+	var setup bloom.WorkerSetup
+	if w.cfg.Setup != nil {
+		setup = w.cfg.Setup(ctx)
+	}
 	w.mu.Lock()
-	w.agents, w.agentsRead = agents, w.now()
+	w.agents, w.setup, w.agentsRead = agents, setup, w.now()
 	w.mu.Unlock()
 }
 

@@ -19,7 +19,10 @@ func (w *Worker) spec() bloom.WorkerSpec {
 	if w.cfg.Agents != nil {
 		spec.Agents = w.agents
 	}
-	w.reportedAgents = w.agents
+	if w.cfg.Setup != nil {
+		spec.Setup = new(w.setup)
+	}
+	w.reportedAgents, w.reportedSetup = w.agents, w.setup
 	w.reportedReady, w.reportedStateErr = w.readyErr == nil, w.stateErr != nil
 	spec.Capabilities.ClaudeCLI = spec.Capabilities.ClaudeCLI && w.reportedReady
 	if w.reportedStateErr {

@@ -9,17 +9,21 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bloom-runtime/bloom"
 )
 
 type handClock struct{ now time.Time }
 
 func (c *handClock) Now() time.Time { return c.now }
 
-func TestAgentsThatChangedAreReportedAgain(t *testing.T) {
+func TestAgentsAndASetupThatChangedAreReportedAgain(t *testing.T) {
 	t.Parallel()
 	clock := &handClock{time.Unix(1_800_000_000, 0)}
 	found := []string{"reviewer"}
-	w := &Worker{state: &state{}, cfg: Config{Clock: clock, Agents: func(context.Context) []string { return found }}}
+	setup := bloom.WorkerSetup{Claude: "2.1.300"}
+	w := &Worker{state: &state{}, cfg: Config{Clock: clock, Agents: func(context.Context) []string { return found },
+		Setup: func(context.Context) bloom.WorkerSetup { return setup }}}
 	reports := func(after time.Duration, want ...string) {
 		t.Helper()
 		clock.now = clock.now.Add(after)
@@ -40,6 +44,12 @@ func TestAgentsThatChangedAreReportedAgain(t *testing.T) {
 		t.Error("a new agent is not reported")
 	}
 	reports(0, "reviewer", "writer")
+	setup.Claude = "2.1.301"
+	clock.now = clock.now.Add(agentsEvery)
+	w.readAgents(t.Context())
+	if !w.registrationStale() || w.spec().Setup.Claude != "2.1.301" {
+		t.Error("an updated claude is not reported")
+	}
 }
 
 func TestAnOutagesPresentReasonIsLogged(t *testing.T) {

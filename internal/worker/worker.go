@@ -58,6 +58,8 @@ type Worker struct {
 	reportedStateErr bool         // whether the last registration said that the state folder cannot be written
 
 	agents         []string // as they were read last
+	setup          bloom.WorkerSetup
+	reportedSetup  bloom.WorkerSetup
 	agentsRead     time.Time
 	reportedAgents []string // agents as of the last registration
 }

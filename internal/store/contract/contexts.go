@@ -19,6 +19,8 @@ type ContextStore interface {
 	Context(ctx context.Context, id string) (bloom.Context, error)
 	// Contexts lists contexts, the one with the newest task first.
 	Contexts(ctx context.Context, q bloom.ContextQuery) (contexts []bloom.Context, next bloom.Cursor, err error)
+	// ChangeContext names or pins a context, or returns ErrContextNotFound.
+	ChangeContext(ctx context.Context, id string, p ContextPatch, actor string) (bloom.Context, error)
 	// Transcript returns the transcript of a context after its last completion, nil when there is
 	// none.
 	Transcript(ctx context.Context, contextID string) (*Transcript, error)
@@ -35,6 +37,12 @@ type ContextStore interface {
 	ForgetContext(ctx context.Context, id, actor string) error
 	// Forgotten lists contexts that were forgotten after the given number, oldest first.
 	Forgotten(ctx context.Context, after int64, limit int) ([]bloom.ForgottenContext, error)
+}
+
+// ContextPatch changes what people call a context, and whether it is pinned. Absent fields stay.
+type ContextPatch struct {
+	Name   *string `json:"name,omitempty" maxLength:"200" doc:"What to call it; empty for no name" example:"Release notes"`
+	Pinned *bool   `json:"pinned,omitempty" doc:"Whether it is kept at the top of lists"`
 }
 
 const (

@@ -173,6 +173,9 @@ func (p *pair) Transcript(ctx context.Context, id string) (*contract.Transcript,
 func (p *pair) TranscriptIn(ctx context.Context, folder string) (*contract.Transcript, error) {
 	return p.next().TranscriptIn(ctx, folder)
 }
+func (p *pair) ChangeContext(ctx context.Context, id string, patch contract.ContextPatch, actor string) (bloom.Context, error) {
+	return p.next().ChangeContext(ctx, id, patch, actor)
+}
 func (p *pair) ForgetContext(ctx context.Context, id, actor string) error {
 	return p.next().ForgetContext(ctx, id, actor)
 }

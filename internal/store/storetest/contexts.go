@@ -7,6 +7,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/audit"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 func (h *harness) context(id string) bloom.Context {
@@ -23,7 +24,7 @@ var contextTests = map[string]func(*harness){
 		h.refused(err, bloom.ErrContextNotFound)
 		first := h.create(inContext("trip"))
 		began := h.now()
-		same(h, "new", h.context("trip"), bloom.Context{ID: "trip", Tasks: 1, Unfinished: 1, CreatedAt: began, LastUsedAt: began, UpdatedAt: began})
+		same(h, "new", h.context("trip"), bloom.Context{ID: "trip", LastPrompt: first.Prompt, LastStatus: "queued", Tasks: 1, Unfinished: 1, CreatedAt: began, LastUsedAt: began, UpdatedAt: began})
 		h.advance(1e9)
 		l := h.lease(first.ID, "w")
 		done := success(first.ID, l.ID, "done")
@@ -34,7 +35,7 @@ var contextTests = map[string]func(*harness){
 		x := h.context("trip")
 		same(h, "worker", deref(x.WorkerID), "w")
 		x.WorkerID = nil
-		same(h, "after one", x, bloom.Context{ID: "trip", Tasks: 1, Tokens: 70, CostUSD: 0.25, CreatedAt: began, LastUsedAt: began, UpdatedAt: h.now()})
+		same(h, "after one", x, bloom.Context{ID: "trip", LastPrompt: first.Prompt, LastStatus: "completed", Tasks: 1, Tokens: 70, CostUSD: 0.25, CreatedAt: began, LastUsedAt: began, UpdatedAt: h.now()})
 		h.advance(1e9)
 		second := h.create(inContext("trip"))
 		_, err = h.s.Cancel(h.ctx, second.ID, "me")
@@ -46,6 +47,31 @@ var contextTests = map[string]func(*harness){
 		same(h, "unfinished after a requeue", x.Unfinished, int64(1))
 		same(h, "tasks", x.Tasks, int64(2))
 		same(h, "last use", x.LastUsedAt, began+2000)
+	},
+	"a context is named, pinned and found by both": func(h *harness) {
+		h.create(inContext("Trip-1"))
+		h.create(inContext("other"))
+		_, err := h.s.ChangeContext(h.ctx, "nobody", contract.ContextPatch{Pinned: new(true)}, "me")
+		h.refused(err, bloom.ErrContextNotFound)
+		x, err := h.s.ChangeContext(h.ctx, "Trip-1", contract.ContextPatch{Name: new("Подорож")}, "me")
+		h.ok(err)
+		same(h, "name", x.Name, "Подорож")
+		_, err = h.s.ChangeContext(h.ctx, "Trip-1", contract.ContextPatch{Pinned: new(true)}, "me")
+		h.ok(err)
+		_, err = h.s.ChangeContext(h.ctx, "Trip-1", contract.ContextPatch{Pinned: new(true)}, "me") // a repetition is not audited
+		h.ok(err)
+		same(h, "audited", len(h.actions("Trip-1")), 2)
+		h.create(inContext("Trip-1")) // a task leaves both as they are
+		for what, q := range map[string]bloom.ContextQuery{"id": {Text: "trip"}, "name": {Text: "ПОДОР"}, "pin": {Pinned: true}, "all three": {Text: "trip-1", Pinned: true}} {
+			found, _, err := h.s.Contexts(h.ctx, q)
+			h.ok(err)
+			if len(found) != 1 || found[0].ID != "Trip-1" || found[0].Name != "Подорож" || !found[0].Pinned {
+				h.Errorf("by its %s: %+v", what, found)
+			}
+		}
+		found, _, err := h.s.Contexts(h.ctx, bloom.ContextQuery{Text: "nothing"})
+		h.ok(err)
+		same(h, "found", len(found), 0)
 	},
 	"a retried attempt counts its usage, and the task once": func(h *harness) {
 		h.worker("w", 1)

@@ -70,6 +70,7 @@ var workerTests = map[string]func(*harness){
 			Name: "w", URL: "http://w:1", Status: bloom.WorkerSyncing, IPAddrs: []string{"10.0.0.1"}, AgentVersion: "1", OSInfo: "linux", InstallMethod: "deb", Agents: []string{"reviewer", "writer"},
 			Capabilities: bloom.Capabilities{ClaudeCLI: true, MaxConcurrency: 4, Labels: []string{"gpu"}}, InstanceID: "i",
 			Pause: &bloom.Pause{Until: 7, Class: bloom.ClassAuth, Reason: "not logged in"},
+			Setup: &bloom.WorkerSetup{Folder: "/work", PerContext: true, PermissionMode: "plan", Claude: "2.1.329", Login: "api_key"},
 		}
 		got, created, err := h.s.RegisterWorker(h.ctx, spec, "me")
 		h.ok(err)
@@ -77,7 +78,7 @@ var workerTests = map[string]func(*harness){
 		at := h.now()
 		want := bloom.Worker{
 			ID: "w", NodeID: "w", URL: spec.URL, Status: bloom.WorkerSyncing, Capabilities: spec.Capabilities, LastHeartbeat: &at, IPAddrs: spec.IPAddrs,
-			RegisteredAt: at, AgentVersion: "1", OSInfo: "linux", InstallMethod: "deb", Agents: []string{"reviewer", "writer"}, Pause: spec.Pause,
+			RegisteredAt: at, AgentVersion: "1", OSInfo: "linux", InstallMethod: "deb", Agents: []string{"reviewer", "writer"}, Pause: spec.Pause, Setup: spec.Setup,
 		}
 		stored, leases, err := h.s.Worker(h.ctx, "w")
 		h.ok(err)

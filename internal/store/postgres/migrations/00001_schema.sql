@@ -142,7 +142,8 @@ CREATE TABLE workers (
   control_draining boolean NOT NULL DEFAULT false,
   removed          boolean NOT NULL DEFAULT false,
   pause            jsonb   NOT NULL DEFAULT 'null',
-  agents           jsonb   NOT NULL DEFAULT '[]'
+  agents           jsonb   NOT NULL DEFAULT '[]',
+  setup            jsonb   NOT NULL DEFAULT 'null'
 ) WITH (fillfactor = 50);
 -- Removed workers are kept; lists, numbers and the choice of a worker need only the others.
 CREATE INDEX workers_present ON workers (id) WHERE NOT removed;
@@ -256,11 +257,15 @@ CREATE TABLE contexts (
   unfinished   bigint NOT NULL,
   tokens       bigint NOT NULL DEFAULT 0,
   cost_nano    bigint NOT NULL DEFAULT 0,
+  pinned       boolean NOT NULL DEFAULT false,
   id           text   COLLATE "C" PRIMARY KEY,
-  worker_id    text   COLLATE "C"
+  worker_id    text   COLLATE "C",
+  name         text   COLLATE "C" NOT NULL DEFAULT '',
+  folded       text   COLLATE "C" NOT NULL DEFAULT '' -- the name in lower case, to be searched
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 -- Lists, and retention.
 CREATE INDEX contexts_seq ON contexts (seq);
+CREATE INDEX contexts_pinned ON contexts (seq) WHERE pinned;
 
 -- The transcripts and working folders of contexts: where their parts lie in the blob store.
 -- folder is the place of a transcript's parts there.

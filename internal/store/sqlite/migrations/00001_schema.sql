@@ -130,7 +130,8 @@ CREATE TABLE workers (
   control_draining INTEGER NOT NULL DEFAULT 0 CHECK (control_draining IN (0, 1)),
   removed          INTEGER NOT NULL DEFAULT 0 CHECK (removed IN (0, 1)),
   pause            TEXT    NOT NULL DEFAULT 'null',
-  agents           TEXT    NOT NULL DEFAULT '[]'
+  agents           TEXT    NOT NULL DEFAULT '[]',
+  setup            TEXT    NOT NULL DEFAULT 'null'
 );
 -- Removed workers are kept; lists, numbers and the choice of a worker need only the others.
 CREATE INDEX workers_present ON workers (id) WHERE NOT removed;
@@ -224,10 +225,14 @@ CREATE TABLE contexts (
   unfinished   INTEGER NOT NULL,
   tokens       INTEGER NOT NULL DEFAULT 0,
   cost_nano    INTEGER NOT NULL DEFAULT 0,
-  worker_id    TEXT
+  worker_id    TEXT,
+  name         TEXT    NOT NULL DEFAULT '',
+  folded       TEXT    NOT NULL DEFAULT '', -- the name in lower case, to be searched
+  pinned       INTEGER NOT NULL DEFAULT 0 CHECK (pinned IN (0, 1))
 );
 -- Lists, and retention.
 CREATE INDEX contexts_seq ON contexts (seq);
+CREATE INDEX contexts_pinned ON contexts (seq) WHERE pinned = 1;
 
 -- The transcripts and working folders of contexts: where their parts lie in the blob store.
 -- folder is the place of a transcript's parts there.

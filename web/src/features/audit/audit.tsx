@@ -45,6 +45,7 @@ export const actions = [
   'session_ended',
   'request_refused',
   'secrets_rotated',
+  'context_changed',
   'context_forgotten',
   'task_imported',
   'artifacts_moved',
