@@ -17,6 +17,7 @@ export const keys = {
   audit: ['audit'] as const,
   membridge: ['membridge'] as const,
   contexts: ['contexts'] as const,
+  schedules: ['schedules'] as const,
   filters: ['filters'] as const,
   apiKeys: ['api-keys'] as const,
 }

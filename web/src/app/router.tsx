@@ -67,7 +67,10 @@ const task = createRoute({
 })
 const contexts = page('/contexts', () => import('@/features/contexts/contexts'))
 const context = page('/contexts/$contextId', () => import('@/features/contexts/context'))
+const schedules = page('/schedules', () => import('@/features/schedules/schedules'))
+const schedule = page('/schedules/$name', () => import('@/features/schedules/schedule'))
 const workers = page('/workers', () => import('@/features/workers/workers'))
+const worker = page('/workers/$workerId', () => import('@/features/workers/worker'))
 const leases = page('/leases', () => import('@/features/leases/leases'))
 const artifacts = page('/artifacts', () => import('@/features/artifacts/artifacts'))
 const audit = page('/audit', () => import('@/features/audit/audit'))
@@ -125,6 +128,9 @@ export const router = createRouter({
     task,
     contexts,
     context,
+    schedules,
+    schedule,
+    worker,
     workers,
     leases,
     artifacts,

@@ -61,6 +61,17 @@ function formatsOf(language: string) {
       return parts(Math.floor(whole / 86_400), 'day', Math.floor((whole % 86_400) / 3600), 'hour')
     },
     dateTime: (at: number) => date({ dateStyle: 'medium', timeStyle: 'medium' }).format(at),
+    /** Day and time of a time zone; of this browser's if it does not know that one. */
+    dayTime: (at: number, timeZone: string) => {
+      const options = { weekday: 'long', day: 'numeric', month: 'long', hour: '2-digit', minute: '2-digit' } as const
+      try {
+        return date({ ...options, timeZone }).format(at)
+      } catch {
+        return date(options).format(at)
+      }
+    },
+    /** The name of a day of the week; 0 is Sunday. */
+    weekday: (day: number) => date({ weekday: 'long', timeZone: 'UTC' }).format(Date.UTC(2023, 0, 1 + day)),
     shortTime: (at: number) => date({ hour: '2-digit', minute: '2-digit', second: '2-digit' }).format(at),
     relative: (at: number, now: number) => {
       const s = Math.round((at - now) / 1000)

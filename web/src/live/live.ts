@@ -145,6 +145,7 @@ const behind: Record<Change['kind'], readonly (readonly string[])[]> = {
   worker: [keys.workers, keys.stats, keys.audit],
   access: [keys.apiKeys, session.queryKey, keys.audit],
   settings: [keys.config, keys.health, keys.membridge, keys.audit],
+  schedules: [keys.schedules, keys.audit],
   missed: [],
 }
 

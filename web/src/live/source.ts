@@ -3,7 +3,7 @@ import { readStream } from '@/api/stream'
 
 /** One entry of the server's stream of changes. */
 export interface Change {
-  kind: 'task' | 'events' | 'worker' | 'settings' | 'access' | 'missed'
+  kind: 'task' | 'events' | 'worker' | 'settings' | 'access' | 'schedules' | 'missed'
   task_id?: string
   worker_id?: string
   status?: string

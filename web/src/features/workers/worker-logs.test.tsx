@@ -1,4 +1,5 @@
 import { screen } from '@testing-library/react'
+import userEvent from '@testing-library/user-event'
 import { describe, expect, it, vi } from 'vitest'
 import { show } from '@/test/show'
 import { WorkerLogs } from './worker-logs'
@@ -19,13 +20,23 @@ describe('the log of a worker', () => {
     expect(screen.getByText('ERROR')).toBeTruthy()
     expect(container.querySelector('img')).toBeNull()
   })
-  it('goes away without harm where scrolling answers a promise', async () => {
-    Element.prototype.scrollIntoView = (() => Promise.resolve()) as never
-    const line = { at: 1, level: 'INFO', text: 'task begun' }
-    logs.now = { worker_id: 'a', updated_at: Date.now(), lines: [line] }
-    const { unmount } = await show(<WorkerLogs id="a" />)
+  it('is filtered by text and level', async () => {
+    logs.now = {
+      worker_id: 'a',
+      updated_at: Date.now(),
+      lines: [
+        { at: 1, level: 'INFO', text: 'task begun' },
+        { at: 2, level: 'ERROR', text: 'claude is missing' },
+      ],
+    }
+    await show(<WorkerLogs id="a" />)
     await screen.findByText(/task begun/)
-    expect(unmount).not.toThrow()
+    await userEvent.selectOptions(screen.getByLabelText('Level'), 'Errors')
+    expect(screen.queryByText(/task begun/)).toBeNull()
+    await userEvent.type(screen.getByLabelText('Filter the lines'), 'BEGUN')
+    expect(screen.getByText('No line matches')).toBeTruthy()
+    await userEvent.selectOptions(screen.getByLabelText('Level'), 'All levels')
+    expect(screen.getByText(/task begun/)).toBeTruthy()
   })
   it('says that none were reported', async () => {
     logs.now = { worker_id: 'a', updated_at: 0, lines: [] }

@@ -1,6 +1,6 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { EllipsisVertical, Plus, Server } from 'lucide-react'
+import { Plus, Server } from 'lucide-react'
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import { api, data, type Task, type Worker } from '@/api/client'
@@ -8,17 +8,15 @@ import { health, keys, workers as workersQuery } from '@/api/queries'
 import { say } from '@/i18n/said'
 import { useFormat } from '@/lib/format'
 import { Badge, WorkerBadge } from '@/ui/badge'
-import { Button, buttonClass } from '@/ui/button'
+import { Button } from '@/ui/button'
 import { Card, Fact, Facts } from '@/ui/card'
-import { Confirm, Dialog } from '@/ui/dialog'
+import { Dialog } from '@/ui/dialog'
 import { Ago, Elapsed } from '@/ui/facts'
-import { Menu, MenuItem, MenuLine } from '@/ui/menu'
 import { Page } from '@/ui/page'
 import { Empty, Loaded } from '@/ui/states'
-import { toast, useSayError } from '@/ui/toast'
 import { AddWorker } from './add-worker'
 import { useSlots } from './slots'
-import { WorkerLogs } from './worker-logs'
+import { WorkerMenu } from './worker-menu'
 
 export default function Workers() {
   const { t } = useTranslation()
@@ -59,7 +57,7 @@ export default function Workers() {
           }}
         >
           {(list) => (
-            <ul className="grid gap-4 md:grid-cols-2 2xl:grid-cols-3">
+            <ul className="grid gap-4 md:grid-cols-2 2xl:grid-cols-3 min-[1800px]:grid-cols-4">
               {list?.map((worker) => (
                 <li key={worker.id} className="min-w-0">
                   <WorkerCard
@@ -89,7 +87,11 @@ function WorkerCard({ worker, server, tasks }: { worker: Worker; server: string;
   return (
     <Card className="h-full">
       <header className="flex items-center gap-3 px-4 pt-3">
-        <h2 className="min-w-0 flex-1 truncate text-[15px] font-semibold">{worker.id}</h2>
+        <h2 className="min-w-0 flex-1 truncate text-[15px] font-semibold">
+          <Link to="/workers/$workerId" params={{ workerId: worker.id }} className="hover:text-accent-strong">
+            {worker.id}
+          </Link>
+        </h2>
         <WorkerBadge worker={worker} />
         <WorkerMenu worker={worker} />
       </header>
@@ -116,7 +118,7 @@ function WorkerCard({ worker, server, tasks }: { worker: Worker; server: string;
           </Fact>
           <Fact name={t('workers.claude')}>
             {worker.capabilities.claude_cli ? (
-              t('workers.ready')
+              (worker.setup?.claude ?? t('workers.ready'))
             ) : (
               <span className="text-bad">{t('workers.missing')}</span>
             )}
@@ -137,12 +139,6 @@ function WorkerCard({ worker, server, tasks }: { worker: Worker; server: string;
               {worker.agent_version} {skewed && <Badge tone="warn">{t('workers.skew', { version: server })}</Badge>}
             </Fact>
           )}
-          {worker.os_info && <Fact name={t('workers.os')}>{worker.os_info}</Fact>}
-          {worker.ip_addrs.length > 0 && (
-            <Fact name={t('workers.addresses')}>
-              <span className="font-mono text-xs">{worker.ip_addrs.join(', ')}</span>
-            </Fact>
-          )}
           {(worker.capabilities.labels?.length ?? 0) > 0 && (
             <Fact name={t('task.labels')}>
               <span className="flex flex-wrap gap-1">
@@ -153,9 +149,6 @@ function WorkerCard({ worker, server, tasks }: { worker: Worker; server: string;
             </Fact>
           )}
           {worker.agents.length > 0 && <Fact name={t('workers.agents')}>{worker.agents.join(', ')}</Fact>}
-          <Fact name={t('workers.registered')}>
-            <Ago at={worker.registered_at} />
-          </Fact>
         </Facts>
       </div>
     </Card>
@@ -187,69 +180,12 @@ function Running({ tasks }: { tasks: Task[] }) {
 }
 
 /** Where the worker was drained, which is where it is to be undrained. */
-function Drained({ worker }: { worker: Worker }) {
+export function Drained({ worker }: { worker: Worker }) {
   const { t } = useTranslation()
   return (
     <Fact name={t('workers.drainedAt')}>
       {worker.runtime_drain && <div>{t('workers.atRuntime')}</div>}
       {worker.membridge_drain && <div>{t('workers.atMembridge', { name: encodeURIComponent(worker.id) })}</div>}
     </Fact>
-  )
-}
-
-function WorkerMenu({ worker }: { worker: Worker }) {
-  const { t } = useTranslation()
-  const client = useQueryClient()
-  const sayError = useSayError()
-  const [removing, setRemoving] = useState(false)
-  const [logs, setLogs] = useState(false)
-  const params = { params: { path: { id: worker.id } } }
-  const read = () => client.invalidateQueries({ queryKey: keys.workers })
-  const drain = useMutation({
-    mutationFn: (on: boolean) => data(api.POST('/api/runtime/workers/{id}/drain', { ...params, body: { drain: on } })),
-    onSuccess: (now, on) => {
-      toast(on ? t('workers.drained') : now.draining ? t('workers.stillDrained') : t('workers.undrained'))
-      void read()
-    },
-    onError: sayError,
-  })
-  return (
-    <>
-      <Menu
-        trigger={
-          <button
-            type="button"
-            aria-label={t('workers.actions', { name: worker.id })}
-            className={`${buttonClass('ghost', 'icon')} -mr-2`}
-          >
-            <EllipsisVertical className="size-4" aria-hidden />
-          </button>
-        }
-      >
-        <MenuItem onSelect={() => setLogs(true)}>{t('workers.logs')}</MenuItem>
-        <MenuItem onSelect={() => drain.mutate(!worker.runtime_drain)}>
-          {worker.runtime_drain ? t('workers.undrain') : t('workers.drain')}
-        </MenuItem>
-        <MenuLine />
-        <MenuItem danger onSelect={() => setRemoving(true)}>
-          {t('workers.remove')}
-        </MenuItem>
-      </Menu>
-      <Dialog open={logs} onOpenChange={setLogs} title={t('workers.logsTitle', { name: worker.id })} wide>
-        <WorkerLogs id={worker.id} />
-      </Dialog>
-      <Confirm
-        open={removing}
-        onOpenChange={setRemoving}
-        title={t('workers.removeTitle', { name: worker.id })}
-        lead={t('workers.removeLead')}
-        action={t('workers.remove')}
-        danger
-        run={async () => {
-          await api.DELETE('/api/runtime/workers/{id}', params)
-          await read()
-        }}
-      />
-    </>
   )
 }

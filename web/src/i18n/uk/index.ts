@@ -9,6 +9,7 @@ import leases from './leases.json'
 import membridge from './membridge.json'
 import newTask from './new-task.json'
 import overview from './overview.json'
+import schedules from './schedules.json'
 import server from './server.json'
 import settings from './settings.json'
 import signIn from './sign-in.json'
@@ -29,6 +30,7 @@ export const messages = {
   membridge,
   newTask,
   overview,
+  schedules,
   settings,
   signIn,
   task,
