@@ -30,12 +30,6 @@ func RunLogPath(first, last int64) string {
 	return fmt.Sprintf("%s%d-%d%s", runLogDir, first, last, runLogExt)
 }
 
-// UniqueRunLogPath returns a path for the run log with this id, for use when its regular
-// path is taken.
-func UniqueRunLogPath(path, id string) string {
-	return strings.TrimSuffix(path, runLogExt) + "-" + id + runLogExt
-}
-
 // IsRunLogPath reports whether a path is in the run logs' folder, which only the server
 // writes to.
 func IsRunLogPath(path string) bool { return strings.HasPrefix(path, runLogDir) }

@@ -2,6 +2,8 @@ package bloom
 
 import (
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // TaskStatus is the status of a task. internal/lifecycle has its transitions.
@@ -81,6 +83,33 @@ type TaskSpec struct {
 	IdempotencyKey string   `json:"idempotency_key" required:"false" maxLength:"255" doc:"A key chosen by the caller; posting again with it returns the first task"`
 }
 
+// Attachment is a file that was posted with a task. Its content is an artifact of the task.
+type Attachment struct {
+	Name       string `json:"name"`
+	Size       int64  `json:"size" doc:"Bytes"`
+	SHA256     string `json:"sha256" doc:"Hex digest of the content"`
+	ArtifactID string `json:"artifact_id" format:"uuid"`
+}
+
+// Path returns where the file is in the task's working folder, unless another file has that name.
+func (a Attachment) Path() string { return "attachments/" + a.Name }
+
+// CheckName returns what is wrong with the name, or "". It becomes a file of a worker's folder, and a
+// part of the prompt.
+func (a Attachment) CheckName() string {
+	switch name := a.Name; {
+	case name == "" || len(name) > 200:
+		return "must have 1 to 200 bytes"
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) || r == utf8.RuneError }):
+		return "must be plain text without control characters"
+	case strings.ContainsAny(name, `/\`) || strings.ContainsAny(name[:1], "-. ~"):
+		return "must be a file name without slashes that does not begin with a hyphen, dot, tilde or space"
+	case strings.EqualFold(name, "CLAUDE.md") || strings.EqualFold(name, "CLAUDE.local.md"):
+		return "is a file that claude would follow in later tasks; choose another name"
+	}
+	return ""
+}
+
 // Check returns what is wrong with a task beyond the limits of its fields.
 func (s TaskSpec) Check() (wrong []FieldError) {
 	for _, glob := range s.Policy.Artifacts {
@@ -126,6 +155,8 @@ type Task struct {
 	IdempotencyKey *string  `json:"idempotency_key"`
 	RequestID      *string  `json:"request_id" doc:"The id of the request that created the task, X-Request-Id where the caller sent one; it is in the log of the server and of the worker"`
 	TaskState
+
+	Attachments []Attachment `json:"attachments,omitempty" nullable:"false" doc:"Files that were posted with the task; its worker puts them into the folder attachments"`
 
 	// Set only by GET /llm-tasks/{id}.
 	WaitingFor *WaitingFor `json:"waiting_for,omitempty" doc:"Why the task has not started; only while queued, and not in lists"`

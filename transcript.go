@@ -12,13 +12,8 @@ const (
 	MaxTranscriptPart = 16 << 20
 )
 
-// Bounds of a snapshot of a working folder.
-const (
-	// MaxWorkspace is the largest snapshot that is stored, in bytes of its tar archive.
-	MaxWorkspace = 512 << 20
-	// MaxWorkspaceFiles is the most files, folders and links in a snapshot.
-	MaxWorkspaceFiles = 100_000
-)
+// MaxWorkspace is the largest snapshot of a working folder that is stored, in bytes of its tar archive.
+const MaxWorkspace = 512 << 20
 
 // WorkspaceUpdate describes the context's working folder after a turn. A completion carries it; its
 // parts were uploaded before, under the same lease.

@@ -25,7 +25,8 @@ type call struct {
 	method      string
 	path        string // after /api/runtime, escaped, with the query
 	body        []byte
-	content     *io.SectionReader // instead of body: streamed, from the start for each try
+	content     func() io.Reader // instead of body: streamed, from the start for each try
+	size        int64            // of content
 	contentType string
 	accept      string
 	header      map[string]string
@@ -36,7 +37,7 @@ type call struct {
 func (c *call) reader() io.Reader {
 	switch {
 	case c.content != nil:
-		return io.NewSectionReader(c.content, 0, c.content.Size())
+		return c.content()
 	case c.body == nil:
 		return nil
 	}

@@ -147,7 +147,7 @@ func (c *Client) request(ctx context.Context, call *call) (*http.Request, error)
 	h.Set("User-Agent", c.userAgent)
 	h.Set("Accept", cmp.Or(call.accept, "application/json"))
 	if call.content != nil {
-		req.ContentLength = call.content.Size()
+		req.ContentLength = call.size
 		if req.ContentLength == 0 {
 			req.Body = http.NoBody
 		}

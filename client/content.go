@@ -75,6 +75,20 @@ func (v *verified) Read(p []byte) (int, error) {
 
 func (v *verified) Close() error { return v.body.Close() }
 
+// Attachment streams a file that a task was posted with. A worker names its lease; it is empty for
+// other callers. The caller closes the stream, and compares it with the task's Attachments.
+func (c *Client) Attachment(ctx context.Context, taskID, name, leaseID string) (io.ReadCloser, error) {
+	path := "/llm-tasks/" + seg(taskID) + "/attachments/" + seg(name)
+	if leaseID != "" {
+		path += "?lease_id=" + url.QueryEscape(leaseID)
+	}
+	res, err := c.stream(ctx, &call{method: http.MethodGet, path: path, accept: "*/*", safety: safe})
+	if err != nil {
+		return nil, err
+	}
+	return res.Body, nil
+}
+
 // File describes a file to upload as an artifact.
 type File struct {
 	// Path is relative to the worker's folder, with slashes.
@@ -98,7 +112,7 @@ func (c *Client) PutFile(ctx context.Context, taskID, leaseID string, f File, co
 		q.Set("type", f.Type)
 	}
 	up := &call{
-		method: http.MethodPut, path: "/llm-tasks/" + seg(taskID) + "/artifacts?" + q.Encode(), content: io.NewSectionReader(content, 0, size),
+		method: http.MethodPut, path: "/llm-tasks/" + seg(taskID) + "/artifacts?" + q.Encode(), content: func() io.Reader { return io.NewSectionReader(content, 0, size) }, size: size,
 		contentType: "application/octet-stream", safety: safe, extra: time.Duration(size>>15) * time.Second,
 	}
 	if size > largeFile {

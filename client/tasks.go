@@ -1,11 +1,14 @@
 package client
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
+	"io"
 	"iter"
+	"mime/multipart"
 	"net/http"
 	"slices"
 	"strconv"
@@ -20,6 +23,21 @@ import (
 // With an IdempotencyKey that was used before, Submit returns the first task as it is now, or
 // bloom.ErrIdempotency when that task had another body.
 func (c *Client) Submit(ctx context.Context, spec bloom.TaskSpec) (bloom.Task, error) {
+	return c.SubmitWith(ctx, spec)
+}
+
+// Attach is a file to post with a task, without holding it in memory. Name has no folder.
+type Attach struct {
+	Name    string
+	Content io.ReaderAt
+	Size    int64
+}
+
+// SubmitWith is Submit for a task with files, which its worker puts into the folder
+// attachments of its working folder. The whole request is one: either the task with all of
+// its files exists, or nothing. An error of kind KindTooLarge means that the server does not accept
+// files of this size.
+func (c *Client) SubmitWith(ctx context.Context, spec bloom.TaskSpec, files ...Attach) (bloom.Task, error) {
 	raw, err := encode(withDefaults(spec))
 	if err != nil {
 		return bloom.Task{}, err
@@ -30,9 +48,48 @@ func (c *Client) Submit(ctx context.Context, spec bloom.TaskSpec) (bloom.Task, e
 	} else if spec.IdempotencyKey == "" {
 		call.safety = unsafe
 	}
+	if len(files) > 0 {
+		call.form(raw, files)
+	}
 	var task bloom.Task
 	_, err = c.do(ctx, call, &task)
 	return task, err
+}
+
+// form makes the body a form with the task and its files.
+func (c *call) form(task []byte, files []Attach) {
+	var parts []func() io.Reader
+	var head bytes.Buffer
+	w := multipart.NewWriter(&head)
+	add := func(r io.ReaderAt, size int64) {
+		parts, c.size = append(parts, func() io.Reader { return io.NewSectionReader(r, 0, size) }), c.size+size
+	}
+	flush := func() {
+		add(bytes.NewReader(bytes.Clone(head.Bytes())), int64(head.Len()))
+		head.Reset()
+	}
+	_ = w.WriteField("task", string(task)) // a buffer takes everything
+	for _, f := range files {
+		_, _ = w.CreateFormFile("file", f.Name)
+		flush()
+		add(f.Content, f.Size)
+	}
+	_ = w.Close()
+	flush()
+	c.body, c.contentType, c.extra = nil, w.FormDataContentType(), time.Duration(c.size>>15)*time.Second
+	c.content = func() io.Reader {
+		readers := make([]io.Reader, len(parts))
+		for i, open := range parts {
+			readers[i] = open()
+		}
+		return io.MultiReader(readers...)
+	}
+	if c.size > largeFile {
+		if c.header == nil {
+			c.header = map[string]string{}
+		}
+		c.header["Expect"] = "100-continue"
+	}
 }
 
 // freshKey returns a unique key. It starts with the time, so that the store's index of keys grows

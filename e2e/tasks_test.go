@@ -27,6 +27,7 @@ func TestTasks(t *testing.T) {
 		"json":               jsonOutput,
 		"agent":              agent,
 		"hints":              hints,
+		"attachments":        attached,
 		"resume":             resume,
 		"timeout":            timeout,
 		"cancel":             cancel,
@@ -181,6 +182,25 @@ func hints(t *testing.T, h *harness) {
 	}
 	if missed := o.of("hint_missing"); len(missed) != 2 || missed[0]["hint"] != "gone.txt" || missed[1]["hint"] != "../outside.md" {
 		t.Errorf("missing = %v", missed)
+	}
+}
+
+func attached(t *testing.T, h *harness) {
+	h.script("attached", func(r standin.Request) standin.Reply {
+		switch last := r.LastUser(); {
+		case !r.HasToolResult():
+			return standin.Tool("reading", "Read", map[string]any{"file_path": filepath.Join(h.workdir("main"), "attachments", "figures.csv")})
+		case strings.Contains(last, "june,7"):
+			return standin.Reply{Text: "june"}
+		default:
+			return standin.Reply{Text: "unknown"}
+		}
+	})
+	path := filepath.Join(h.dir, "figures.csv")
+	file(t, path, "may,5\njune,7\n")
+	h.bloom(t, "", "task", "run", "scenario attached; go on", "--label", "main", "--attach", path).want(t, 0, "june", "")
+	if asked := h.asked("scenario attached;")[0].LastUser(); !strings.Contains(asked, "- attachments/figures.csv") {
+		t.Errorf("the model was asked %q, which does not name the file", asked)
 	}
 }
 

@@ -62,7 +62,7 @@ func openServer(ctx context.Context, cfg config.Server, b Build, workerKey strin
 		return nil, err
 	}
 	s.observed = s.metrics.Observe(s.store, b.Tracing)
-	deps := dispatch.Config{Store: s.observed, Blobs: s.blobs, Objects: nil, Contents: nil, BlobState: s.folder.State, RowLimit: 0, MaxWorkers: 0, SettingsPoll: 0, MaxFile: int64(s.cfg.ArtifactLimitMiB) << 20, Seal: seal, Logger: b.Logger,
+	deps := dispatch.Config{Store: s.observed, Blobs: s.blobs, Objects: nil, Contents: nil, BlobState: s.folder.State, RowLimit: 0, MaxWorkers: 0, SettingsPoll: 0, MaxFile: int64(s.cfg.ArtifactLimitMiB) << 20, MaxAttachments: int64(s.cfg.AttachmentLimitMiB) << 20, TempDir: s.cfg.DataDir, Seal: seal, Logger: b.Logger,
 		Membridge: nil, MembridgeURL: "", MembridgeAdminKey: "",
 		MaxQueued: int64(cfg.MaxQueued), MaxQueuedByActor: int64(cfg.MaxQueuedKey), Machine: func() problems.Machine { return s.machine(b.Version) }}
 	s.openMover()

@@ -117,6 +117,9 @@ type Config struct {
 	// ever waited for.
 	AwaitOutcome func(ctx context.Context, leaseID string) error
 
+	// Attachments opens the files that tasks were posted with. With nil, such tasks fail.
+	Attachments Attachments
+
 	// Uploads uploads the files that tasks ask for. With nil, none are uploaded.
 	Uploads Uploads
 	// MaxFiles is the maximum number of files uploaded by a run, and MaxFileBytes the

@@ -1,12 +1,18 @@
 package claude_test
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/claude"
 	"github.com/bloom-runtime/bloom/internal/standin"
 	"github.com/bloom-runtime/bloom/internal/storable"
@@ -80,6 +86,91 @@ func TestHintsAreInThePromptAndMissingOnesInTheEvents(t *testing.T) {
 	}
 	if !slices.Equal(missing, []string{"gone.txt", "../outside"}) {
 		t.Errorf("missing = %v", missing)
+	}
+}
+
+// attachments are files by name, as the server sends them.
+type attachments map[string]string
+
+func (a attachments) OpenAttachment(_ context.Context, _ bloom.Task, name string) (io.ReadCloser, error) {
+	content, ok := a[name]
+	if !ok {
+		return nil, bloom.NotFound("Artifact content")
+	}
+	return io.NopCloser(strings.NewReader(content)), nil
+}
+
+// attach posts a task with a file.
+func attach(prompt, name, content string) bloom.Task {
+	with := task(prompt)
+	sum := sha256.Sum256([]byte(content))
+	with.Attachments = []bloom.Attachment{{Name: name, Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}}
+	return with
+}
+
+func TestAttachmentsAreInTheFolderAndNamedInThePrompt(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, standin.Sequence(standin.Reply{Text: "read"}, standin.Reply{Text: "again"}, standin.Reply{Text: "another"}))
+	h.config.Attachments = attachments{"figures @home.csv": "1,2", "report.md": "mine"}
+	h.file("attachments/report.md", "not mine")
+	named := func(i int, want string) {
+		t.Helper()
+		if asked := h.model.Requests()[i].LastUser(); !strings.Contains(asked, "look\n\nFiles attached to this task, in the working folder:\n- attachments/"+want) {
+			t.Errorf("the model was asked %q, without %s", asked, want)
+		}
+	}
+	run, _ := h.run(attach("look", "figures @home.csv", "1,2"))
+	wantSuccess(t, run, "read")
+	named(0, "figures @home.csv")
+	for i, want := range []string{"again", "another"} { // the second is a retry
+		run, _ = h.run(attach("look", "report.md", "mine"))
+		wantSuccess(t, run, want)
+		named(i+1, "report-2.md")
+	}
+	got := []string{}
+	entries, err := os.ReadDir(filepath.Join(h.config.Workdir, "attachments"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		content, err := os.ReadFile(filepath.Join(h.config.Workdir, "attachments", e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, e.Name()+"="+string(content))
+	}
+	if !slices.Equal(got, []string{"figures @home.csv=1,2", "report-2.md=mine", "report.md=not mine"}) {
+		t.Errorf("the folder has %q", got)
+	}
+}
+
+func TestATaskWithoutItsAttachmentsFailsBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, standin.Sequence())
+	h.config.Attachments = attachments{"damaged.txt": "dXmaged", "fine.txt": "fine", "../out.txt": "x"}
+	for name, message := range map[string]string{
+		"damaged.txt": `the attached file "damaged.txt" is missing or damaged on the server`,
+		"gone.txt":    `the attached file "gone.txt" is missing or damaged on the server`,
+		"../out.txt":  `the attached file "../out.txt" cannot be fetched or written now`,
+	} {
+		run, _ := h.run(attach("look", name, "damaged"))
+		if c := run.Completion; c.Status != bloom.OutcomeError || c.ErrorMessage == nil || *c.ErrorMessage != message || c.Retryable != strings.Contains(message, "now") {
+			t.Errorf("%s: run = %s", name, show(run))
+		}
+	}
+	if entries, err := os.ReadDir(filepath.Join(h.config.Workdir, "attachments")); err != nil || len(entries) > 0 {
+		t.Errorf("the folder has %v, %v", entries, err)
+	}
+	outside := t.TempDir()
+	if err := errors.Join(os.Remove(filepath.Join(h.config.Workdir, "attachments")), os.Symlink(outside, filepath.Join(h.config.Workdir, "attachments"))); err != nil {
+		t.Fatal(err)
+	}
+	run, _ := h.run(attach("look", "fine.txt", "fine"))
+	if entries, err := os.ReadDir(outside); run.Completion.Status != bloom.OutcomeError || err != nil || len(entries) > 0 {
+		t.Errorf("outside are %v, %v; run = %s", entries, err, show(run))
+	}
+	if n := len(h.model.Requests()); n > 0 {
+		t.Errorf("the model was asked %d times", n)
 	}
 }
 

@@ -33,6 +33,8 @@ type taskRun struct {
 	lastMessage string // the id of claude's last message
 	transcript  *bloom.TranscriptUpdate
 
+	attached []string // where in the working folder the task's attachments are
+
 	// The context's working folder; see workspaces.go.
 	inode           uint64 // its number before the task, 0 if it did not exist
 	snapshot        string // the server's version when the task began, its SHA-256
@@ -83,6 +85,9 @@ func (t *taskRun) do(parent context.Context) verdict {
 	}
 	if err := t.setInheritedAside(); err != nil {
 		return t.notReady(ctx, "the worker cannot use its working folder", err)
+	}
+	if v, ok := t.placeAttachments(ctx); !ok {
+		return v
 	}
 	session, resumes, err := t.open(ctx, path)
 	if err != nil {
@@ -218,7 +223,7 @@ func (t *taskRun) chooseWorkdir() {
 	}
 }
 
-// prompt returns the task's prompt, preceded by its hints.
+// prompt returns the task's prompt, preceded by its hints and followed by its attachments.
 func (t *taskRun) prompt(ctx context.Context) string {
 	files, skipped := gatherHints(ctx, t.workdir, t.task.ContextHints, t.config.HintBytes)
 	for _, skip := range skipped {
@@ -231,5 +236,5 @@ func (t *taskRun) prompt(ctx context.Context) string {
 		}
 		t.emit.send(EventHints, data{"files": names})
 	}
-	return guardPrompt(withHints(t.task.Prompt, files), t.workdir)
+	return guardPrompt(withAttachments(withHints(t.task.Prompt, files), t.attached), t.workdir)
 }

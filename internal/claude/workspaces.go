@@ -29,7 +29,10 @@ type Workspaces interface {
 // workspaceTimeout is how long the transfer of one folder may take.
 const workspaceTimeout = 10 * time.Minute
 
-var workspaceLimits = workspace.Limits{Bytes: bloom.MaxWorkspace, Entries: bloom.MaxWorkspaceFiles}
+// maxWorkspaceFiles is the most files, folders and links in a snapshot of a working folder.
+const maxWorkspaceFiles = 100_000
+
+var workspaceLimits = workspace.Limits{Bytes: bloom.MaxWorkspace, Entries: maxWorkspaceFiles}
 
 // moving reports whether the task's working folder moves with its context.
 func (t *taskRun) moving() bool {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -135,6 +137,42 @@ func (f *taskFlags) check() error {
 type newTask struct {
 	remote
 	taskFlags
+	Attach []string `name:"attach" group:"Files and output:" type:"path" placeholder:"FILE" help:"File of this machine to put into the folder attachments of the task's working folder (repeatable)."`
+}
+
+// attachments opens the files to attach. done closes them.
+func (c *newTask) attachments() (files []client.Attach, done func(), err error) {
+	var open []io.Closer
+	done = func() {
+		for _, f := range open {
+			_ = f.Close()
+		}
+	}
+	defer func() {
+		if err != nil {
+			done()
+		}
+	}()
+	for _, path := range c.Attach {
+		name := filepath.Base(path)
+		if problem := (bloom.Attachment{Name: name}).CheckName(); problem != "" {
+			return nil, done, usagef("--attach: the name %q %s", name, problem)
+		}
+		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+			return nil, done, usagef("--attach: %s is not a file that can be read", path)
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, done, fmt.Errorf("--attach: %w", err)
+		}
+		open = append(open, f)
+		info, err := f.Stat()
+		if err != nil {
+			return nil, done, fmt.Errorf("--attach: %w", err)
+		}
+		files = append(files, client.Attach{Name: name, Content: f, Size: info.Size()})
+	}
+	return files, done, nil
 }
 
 // submit queues the task. ctx bounds the request.
@@ -153,8 +191,13 @@ func (c *newTask) submit(ctx context.Context, inv *invocation) (*client.Client, 
 			return nil, bloom.Task{}, err
 		}
 	}
+	files, closeFiles, err := c.attachments()
+	if err != nil {
+		return nil, bloom.Task{}, err
+	}
+	defer closeFiles()
 	hush := explainRetrying(inv, api, c.URL, &failed)
-	task, err := api.Submit(ctx, spec)
+	task, err := api.SubmitWith(ctx, spec, files...)
 	hush()
 	if err != nil {
 		return nil, bloom.Task{}, interrupted(inv, err)

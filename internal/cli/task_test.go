@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -217,4 +218,32 @@ func TestAWrongFieldIsNamedOnce(t *testing.T) {
 	if got.code != cli.ExitFailure || strings.Count(got.err, "between -1000 and 1000") != 1 {
 		t.Errorf("exit code %d: %s", got.code, got.err)
 	}
+}
+
+func TestFilesAreAttached(t *testing.T) {
+	t.Parallel()
+	rt := runtimetest.Start(t)
+	p := newPerson(t, rt)
+	file := filepath.Join(t.TempDir(), "figures.csv")
+	content := strings.Repeat("1,2\n", 100_000)
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	task := decode[bloom.Task](t, p.must("task", "submit", "look", "--attach", file, "--json"))
+	if len(task.Attachments) != 1 || task.Attachments[0].Name != "figures.csv" {
+		t.Fatalf("attachments %+v", task.Attachments)
+	}
+	r, err := apiOf(t, rt).Attachment(t.Context(), task.ID, "figures.csv", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if got, err := io.ReadAll(r); err != nil || string(got) != content {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	wantRun(t, p.run("task", "submit", "look", "--attach", filepath.Dir(file)), cli.ExitUsage, "is not a file")
+	if err := os.Truncate(file, 2<<20); err != nil { // the test server takes 1 MiB
+		t.Fatal(err)
+	}
+	wantRun(t, p.run("task", "submit", "look", "--attach", file), cli.ExitFailure, "at most 1 MiB together")
 }

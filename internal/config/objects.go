@@ -64,8 +64,9 @@ type Bucket struct {
 // folder.
 type Artifacts struct {
 	Bucket
-	ArtifactLimitMiB int    `name:"artifact-limit-mib" var:"BLOOM_ARTIFACT_LIMIT_MIB" key:"artifact_limit_mib" default:"1024" placeholder:"N" help:"Largest file that workers may upload as an artifact, in MiB; 0 disables uploads."`
-	RunTranscripts   string `name:"run-transcripts" var:"BLOOM_RUN_TRANSCRIPTS" key:"run_transcripts" default:"auto" enum:"auto,always,never" help:"When a run's events are saved as an artifact. always: when it ends; never; auto: when it ends if object storage is configured, otherwise before --retention-events removes them."`
+	ArtifactLimitMiB   int    `name:"artifact-limit-mib" var:"BLOOM_ARTIFACT_LIMIT_MIB" key:"artifact_limit_mib" default:"1024" placeholder:"N" help:"Largest file that workers may upload as an artifact, in MiB; 0 disables uploads."`
+	AttachmentLimitMiB int    `name:"attachment-limit-mib" var:"BLOOM_ATTACHMENT_LIMIT_MIB" key:"attachment_limit_mib" default:"25" placeholder:"N" help:"Most that the files posted with a task may have together, in MiB; 0 accepts none."`
+	RunTranscripts     string `name:"run-transcripts" var:"BLOOM_RUN_TRANSCRIPTS" key:"run_transcripts" default:"auto" enum:"auto,always,never" help:"When a run's events are saved as an artifact. always: when it ends; never; auto: when it ends if object storage is configured, otherwise before --retention-events removes them."`
 }
 
 // InObjects reports whether object storage is configured.
@@ -73,6 +74,10 @@ func (a *Bucket) InObjects() bool { return a.MinioEndpoint != "" }
 
 // maxFileMiB is the largest file that can be configured, in MiB: an object can have 5 TiB.
 const maxFileMiB = 5 << 20
+
+// maxAttachmentsMiB bounds --attachment-limit-mib: the slowest upload ends long before it counts as
+// orphaned.
+const maxAttachmentsMiB = 1 << 10
 
 // Transcribe reports whether runs' events become artifacts at all, and whether they do so when the
 // run ends.
@@ -84,6 +89,9 @@ func (a *Artifacts) Transcribe() (kept, atEnd bool) {
 func (a *Artifacts) Finish() error {
 	if a.ArtifactLimitMiB < 0 || a.ArtifactLimitMiB > maxFileMiB {
 		return fmt.Errorf("--artifact-limit-mib: %d is not between 0 and %d", a.ArtifactLimitMiB, maxFileMiB)
+	}
+	if a.AttachmentLimitMiB < 0 || a.AttachmentLimitMiB > maxAttachmentsMiB {
+		return fmt.Errorf("--attachment-limit-mib: %d is not between 0 and %d", a.AttachmentLimitMiB, maxAttachmentsMiB)
 	}
 	return a.Bucket.Finish()
 }

@@ -126,7 +126,7 @@ func (s *Service) startScheduled(ctx context.Context, r contract.ScheduledStart,
 		return nil, bloom.Internal(err)
 	}
 	spec := times.Task(is, at)
-	r.Task = &contract.NewTask{ID: id.String(), Spec: spec, BodyHash: specHash(spec), Actor: r.Actor}
+	r.Task = &contract.NewTask{ID: id.String(), Spec: spec, BodyHash: specHash(spec, nil), Actor: r.Actor}
 	if r.At != 0 { // unique, whatever happens to the schedule
 		r.Task.IdempotencyScope, r.Task.Spec.IdempotencyKey = "schedule "+is.Name, strconv.FormatInt(timing.Millis(at), 10)
 	}

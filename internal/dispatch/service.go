@@ -83,6 +83,10 @@ type Config struct {
 	RowLimit int
 	// MaxFile is the largest file that a worker may upload, in bytes; 0: none.
 	MaxFile int64
+	// MaxAttachments is how large the files of a task may be together, in bytes; 0: none. They pass
+	// through temporary files in TempDir.
+	MaxAttachments int64
+	TempDir        string
 	// MaxQueued limits the queued tasks, MaxQueuedByActor those of one actor; 0: no
 	// limit. Several servers together may exceed it by what they create in a second.
 	MaxQueued, MaxQueuedByActor int64
@@ -112,15 +116,17 @@ type Service struct {
 	Content     *content.Store
 	Transcripts *transcripts.Store
 
-	store     contract.Store
-	maxFile   int64
-	most      int64 // MaxWorkers
-	seal      Sealer
-	membridge Membridge
-	clock     timing.Clock
-	log       *slog.Logger
-	poll      time.Duration
-	env       membridgeSettings
+	store          contract.Store
+	maxFile        int64
+	maxAttachments int64
+	tempDir        string
+	most           int64 // MaxWorkers
+	seal           Sealer
+	membridge      Membridge
+	clock          timing.Clock
+	log            *slog.Logger
+	poll           time.Duration
+	env            membridgeSettings
 
 	machine     func() problems.Machine
 	full        *fullness
@@ -152,7 +158,7 @@ func New(ctx context.Context, c Config) (*Service, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{
-		store: c.Store, maxFile: c.MaxFile, seal: c.Seal, membridge: c.Membridge,
+		store: c.Store, maxFile: c.MaxFile, maxAttachments: c.MaxAttachments, tempDir: c.TempDir, seal: c.Seal, membridge: c.Membridge,
 		clock: c.Clock, log: c.Logger,
 		poll:    cmp.Or(c.Poll, DefaultPoll),
 		most:    cmp.Or(c.MaxWorkers, bloom.MaxWorkers),

@@ -23,6 +23,9 @@ type Submission struct {
 	// is empty.
 	Actor, Scope string
 	RequestID    string // of the creating request
+
+	id          string // of the task, once files are attached
+	attachments []contract.NewArtifact
 }
 
 // Submit queues a task. The caller has validated the spec (the limits of
@@ -34,21 +37,30 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (task bloom.Task, 
 	if spec.DelayMS > 0 {
 		spec.RunAt = 0 // for servers that know no delay_ms; it differs whenever the caller repeats the request
 	}
-	id, err := uuid.NewV7()
-	if err != nil {
-		return bloom.Task{}, false, bloom.Internal(err)
+	if sub.id == "" {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return bloom.Task{}, false, bloom.Internal(err)
+		}
+		sub.id = id.String()
 	}
-	t := contract.NewTask{ID: id.String(), Spec: spec, BodyHash: specHash(spec), Actor: sub.Actor, RequestID: sub.RequestID}
+	t := contract.NewTask{ID: sub.id, Spec: spec, BodyHash: specHash(spec, sub.attached()), Actor: sub.Actor, RequestID: sub.RequestID, Attachments: sub.attachments}
 	if spec.IdempotencyKey != "" {
 		t.IdempotencyScope = cmp.Or(sub.Scope, sub.Actor)
 	}
 	leave, full, err := s.full.enter(ctx, sub.Actor)
 	if err != nil {
+		s.Discard(ctx, sub)
 		return bloom.Task{}, false, err
 	}
 	t.Full = full != nil
 	added := unknown
-	defer func() { leave(added) }()
+	defer func() {
+		leave(added)
+		if added == nothing && task.ID != sub.id { // the store may have repeated its own commit
+			s.Discard(ctx, sub)
+		}
+	}()
 	task, replayed, err = s.store.CreateTask(ctx, t)
 	switch {
 	case err == nil && !replayed:
@@ -69,8 +81,11 @@ func outcomeUnknown(err error) bool {
 	return kind == bloom.KindInternal || kind == bloom.KindUnavailable
 }
 
-func specHash(spec bloom.TaskSpec) string {
+func specHash(spec bloom.TaskSpec, attached []bloom.Attachment) string {
 	spec.IdempotencyKey = "" // not part of the body
+	if len(attached) > 0 {
+		return jsonHash([]any{spec, attached})
+	}
 	return jsonHash(spec)
 }
 

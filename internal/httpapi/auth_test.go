@@ -86,6 +86,7 @@ var policies = map[string]string{
 	"GET /api/runtime/llm-tasks/{id}":                      "acv",
 	"GET /api/runtime/llm-tasks/{id}/results":              "acv",
 	"GET /api/runtime/llm-tasks/{id}/events":               "acv",
+	"GET /api/runtime/llm-tasks/{id}/attachments/{name}":   "acwv",
 	"POST /api/runtime/llm-tasks/{id}/events":              "aw",
 	"POST /api/runtime/llm-tasks/{id}/lease":               "ac",
 	"POST /api/runtime/llm-tasks/{id}/heartbeat":           "aw",

@@ -28,13 +28,17 @@ type contentQuery struct {
 // (RFC 9110). If the content turns out to differ from what was recorded, the
 // connection is cut, so that nobody takes it for complete.
 func (s *Server) artifactContent(ctx context.Context, c *call, in *contentQuery) (*huma.StreamResponse, error) {
+	return s.sendArtifact(ctx, c, in.ID, in.Redirect == "1")
+}
+
+func (s *Server) sendArtifact(ctx context.Context, c *call, id string, redirect bool) (*huma.StreamResponse, error) {
 	if err := s.countStream(c); err != nil {
 		return nil, err
 	}
 	if err := s.reserve(ctx, c, contract.InlineContentLimit); err != nil {
 		return nil, err
 	}
-	a, err := s.store.Artifact(ctx, in.ID)
+	a, err := s.store.Artifact(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +48,7 @@ func (s *Server) artifactContent(ctx context.Context, c *call, in *contentQuery)
 		c.answered(len(*a.Content))
 	}
 	link := ""
-	if in.Redirect == "1" {
+	if redirect {
 		if link, err = s.svc.Content.Link(ctx, a); err != nil {
 			return nil, err
 		}

@@ -392,3 +392,51 @@ func (p *process) stalled(path string) net.Conn {
 	must(p.t, err)
 	return conn
 }
+
+func TestManyUploadsWithTasksTakeLittleMemory(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t)
+	const uploads = 50
+	content := strings.Repeat("a", 6<<20)
+	body, kind := form(plainTask, "a.bin", content)
+	half := len(body) / 2
+	var arrived, ended sync.WaitGroup
+	arrived.Add(uploads)
+	for range uploads { // each sends the rest once all have sent a half
+		ended.Go(func() {
+			rest := func() io.Reader { arrived.Done(); arrived.Wait(); return strings.NewReader(body[half:]) }
+			req, err := http.NewRequestWithContext(t.Context(), "POST", p.url+"/api/runtime/llm-tasks", io.MultiReader(strings.NewReader(body[:half]), &lazy{open: rest}))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			req.ContentLength = int64(len(body))
+			req.Header.Set("Content-Type", kind)
+			req.Header.Set(auth.HeaderKey, adminKey)
+			res, err := p.client.Do(req)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer res.Body.Close()
+			if res.StatusCode != http.StatusCreated {
+				t.Errorf("answered %s", res.Status)
+			}
+		})
+	}
+	ended.Wait()
+	p.staysSmall("uploads")
+}
+
+// lazy is opened by its first Read.
+type lazy struct {
+	open func() io.Reader
+	r    io.Reader
+}
+
+func (l *lazy) Read(b []byte) (int, error) {
+	if l.r == nil {
+		l.r = l.open()
+	}
+	return l.r.Read(b)
+}

@@ -219,6 +219,10 @@ func (s *Server) describeStreams() {
 			Schema: s.schema(reflect.TypeFor[bloom.Change]()), Example: map[string]any{"kind": "task", "task_id": "01990a3e-7c1a-7f00-8a10-000000000001", "status": "running"},
 		}},
 	}
+	paths[tasksPath+"/{id}/attachments/{name}"].Get.Responses["200"] = &huma.Response{
+		Description: "The content, as its own media type",
+		Content:     map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}, Example: "%PDF-1.7"}},
+	}
 	paths[artifactsPath+"/{id}/content"].Get.Responses["200"] = &huma.Response{
 		Description: "The content, as its own media type",
 		Content:     map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}, Example: "All tests pass."}},

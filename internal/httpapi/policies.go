@@ -78,6 +78,9 @@ var policies = map[string]auth.Policy{
 	"POST /api/runtime/llm-tasks/{id}/lease":       auth.Client,
 	"POST /api/runtime/llm-tasks/{id}/requeue":     auth.Client,
 
+	// Readers, and workers under their leases.
+	"GET /api/runtime/llm-tasks/{id}/attachments/{name}": auth.Read | auth.Worker,
+
 	// Workers, on their own leases.
 	"PUT /api/runtime/llm-tasks/{id}/artifacts":          auth.Worker,
 	"POST /api/runtime/llm-tasks/{id}/complete":          auth.Worker,

@@ -36,6 +36,7 @@ type health struct {
 	Storage   string                  `json:"storage"`
 	Membridge dispatch.MembridgeState `json:"membridge"`
 	Artifacts bloom.BlobState         `json:"artifacts" doc:"Where artifacts are kept"`
+	MaxFiles  int64                   `json:"max_attachments" doc:"How large the files that a task is posted with may be together, in bytes; 0: none are accepted"`
 	Auth      auth.Mode               `json:"auth" enum:"keys,development,insecure" doc:"How callers are authenticated"`
 	PrivateCA bool                    `json:"private_ca,omitempty" doc:"The server's certificate is signed by an authority that its system does not know: workers need --ca-file; absent for callers without a key"`
 	Loopback  bool                    `json:"loopback_only,omitempty" doc:"The server listens on loopback only: no other machine reaches it directly"`
@@ -91,7 +92,7 @@ func (s *Server) systemRoutes() {
 func (s *Server) health(ctx context.Context, c *call, _ *none) (*reply[health], error) {
 	h := health{
 		Status: "ok", Service: "bloom-runtime", Version: s.version, Uptime: s.clock.Now().Sub(s.started).Seconds(),
-		Storage: s.store.Name(), Membridge: s.svc.MembridgeState(), Artifacts: s.svc.Content.State(), Auth: s.auth.Mode(), Loopback: s.loopbackOnly,
+		Storage: s.store.Name(), Membridge: s.svc.MembridgeState(), Artifacts: s.svc.Content.State(), MaxFiles: s.svc.MaxAttachments(), Auth: s.auth.Mode(), Loopback: s.loopbackOnly,
 	}
 	if c.caller.Known() && s.disk != nil {
 		h.Disk = s.disk()

@@ -18,7 +18,7 @@ type artifactFilter struct {
 	TextPaging
 	TaskID  string `query:"task_id"`
 	ShortID string `query:"short_id" doc:"The last 8 characters of the id, as the web application shows it"`
-	Type    string `query:"type" doc:"LLM_RESULT, FILE, transcript, or what a completion named"`
+	Type    string `query:"type" doc:"LLM_RESULT, FILE, ATTACHMENT, transcript, or what a completion named"`
 }
 
 type auditFilter struct {

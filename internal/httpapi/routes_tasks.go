@@ -33,6 +33,7 @@ type taskFilter struct {
 func (s *Server) taskRoutes() {
 	s.bulkRoutes()
 	handle(s, route{method: http.MethodPost, path: tasksPath, id: "create-task", summary: "Create a task", tag: "tasks", status: http.StatusCreated, body: bloom.TaskSpec{}}, s.createTask)
+	s.attachmentRoutes()
 	handle(s, route{method: http.MethodGet, path: tasksPath, id: "list-tasks", unpaged: true, summary: "Tasks, newest first", tag: "tasks"}, s.listTasks)
 	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}", id: "get-task", summary: "One task", tag: "tasks"},
 		func(ctx context.Context, _ *call, in *pathID) (*reply[bloom.Task], error) {
@@ -68,23 +69,33 @@ func taskReply(t bloom.Task, err error) (*reply[bloom.Task], error) {
 }
 
 func (s *Server) createTask(ctx context.Context, c *call, in *createInput) (*reply[bloom.Task], error) {
-	var spec bloom.TaskSpec
-	if err := s.decode(c, limitCreate, &spec); err != nil {
+	sub := dispatch.Submission{Actor: c.caller.Name, Scope: c.caller.Scope(), RequestID: c.id}
+	read := s.readTask
+	if boundary := formBoundary(c.r); boundary != "" {
+		read = func(c *call, key string, spec *bloom.TaskSpec) error { return s.readForm(ctx, c, boundary, key, &sub) }
+	}
+	if err := read(c, in.Key, &sub.Spec); err != nil {
 		return nil, err
 	}
+	task, _, err := s.svc.Submit(ctx, sub)
+	return &reply[bloom.Task]{http.StatusCreated, task}, err
+}
+
+// readTask reads a task, with the idempotency key of the header.
+func (s *Server) readTask(c *call, key string, spec *bloom.TaskSpec) error {
+	if err := s.decode(c, limitCreate, spec); err != nil {
+		return err
+	}
 	switch {
-	case in.Key == "":
+	case key == "":
 	case spec.IdempotencyKey == "":
-		spec.IdempotencyKey = in.Key
-		if err := input.Check(spec); err != nil {
-			return nil, err
-		}
-	case spec.IdempotencyKey != in.Key:
-		return nil, bloom.Invalid("The Idempotency-Key header and the body name different keys",
+		spec.IdempotencyKey = key
+		return input.Check(*spec)
+	case spec.IdempotencyKey != key:
+		return bloom.Invalid("The Idempotency-Key header and the body name different keys",
 			bloom.FieldError{Field: "idempotency_key", Message: "must be the header's, or absent"})
 	}
-	task, _, err := s.svc.Submit(ctx, dispatch.Submission{Spec: spec, Actor: c.caller.Name, Scope: c.caller.Scope(), RequestID: c.id})
-	return &reply[bloom.Task]{http.StatusCreated, task}, err
+	return nil
 }
 
 // dispatchBody names the worker that a task is for.

@@ -83,7 +83,7 @@ func (r *Runtime) Up() {
 	r.must(err)
 	sealer, err := auth.OpenSealer(filepath.Join(r.dir, auth.SealKeyFile))
 	r.must(err)
-	r.Service, err = dispatch.New(ctx, dispatch.Config{MaxFile: 64 << 20, Store: r.Store, Blobs: r.blobs, Seal: sealer, Logger: logger, Poll: 500 * time.Millisecond})
+	r.Service, err = dispatch.New(ctx, dispatch.Config{MaxFile: 64 << 20, MaxAttachments: 1 << 20, TempDir: r.dir, Store: r.Store, Blobs: r.blobs, Seal: sealer, Logger: logger, Poll: 500 * time.Millisecond})
 	r.must(err)
 	keys, err := auth.New(auth.Config{AdminKey: AdminKey, LoopbackOnly: true})
 	r.must(err)

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"strings"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/audit"
@@ -215,7 +216,7 @@ func (u *Unit) addRunLogs(r contract.AddRunLogs) error {
 			return err
 		}
 		if was != nil { // a file was uploaded at this path
-			n.Path = bloom.UniqueRunLogPath(n.Path, n.ID)
+			n.Path = uniqueRunLogPath(n.Path, n.ID)
 		}
 		u.addFile(n.Artifact(n.Epoch, u.Now), n.PendingUpload)
 	}
@@ -231,7 +232,7 @@ func (u *Unit) hasRunLogs(r contract.AddRunLogs) (bool, error) {
 	for _, n := range r.Artifacts {
 		was, _, err := u.file(FileKey{r.TaskID, n.Epoch, n.Path})
 		if was != nil && was.ID != n.ID {
-			was, _, err = u.file(FileKey{r.TaskID, n.Epoch, bloom.UniqueRunLogPath(n.Path, n.ID)})
+			was, _, err = u.file(FileKey{r.TaskID, n.Epoch, uniqueRunLogPath(n.Path, n.ID)})
 		}
 		if err != nil || was == nil || was.ID != n.ID {
 			return false, err
@@ -270,4 +271,10 @@ func (s *Store) DueRunLogs(ctx context.Context, after int64, limit int) (ids []s
 		ids, next = append(ids, e.item), e.seq
 	}
 	return ids, next, err
+}
+
+// uniqueRunLogPath returns a path for the run log with this id, for use when its regular path is taken.
+func uniqueRunLogPath(path, id string) string {
+	const ext = ".jsonl.gz"
+	return strings.TrimSuffix(path, ext) + "-" + id + ext
 }

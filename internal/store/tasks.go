@@ -57,14 +57,14 @@ var (
 		"error_class text, cancel_requested bool, epoch bigint, preferred_worker text, preferred_until bigint, last_event bigint",
 		"id uuid, max_attempts int, ordered bool, priority int, label_key text, context_id text, agent_slug text, created_at bigint, desired_format text, "+
 			"timeout_sec int, budget bigint, labels jsonb, idempotency_scope text, idempotency_key text, body_hash text, context_hints jsonb, prompt text, "+
-			"created_by text, workspace text, artifact_globs jsonb, request_id text",
+			"created_by text, workspace text, artifact_globs jsonb, request_id text, attachments text",
 		func(v []any, _ string, k *Task) []any {
 			return append(v, k.Seq, string(k.Status), gateValue(k.Gate), k.UpdatedAt, k.LeaseID, k.WorkerID, k.Attempts, k.Errors, k.RunAt,
 				k.ErrorClass, k.CancelRequested, k.Epoch, k.Preferred, k.Until, k.LastEvent)
 		}, func(v []any, id string, k *Task) []any {
 			return append(v, id, k.MaxAttempts, k.Policy.Ordered, k.Priority, schema.LabelKey(k.Labels), k.ContextID, k.AgentSlug, k.CreatedAt, string(k.DesiredFormat),
 				k.Policy.TimeoutSec, k.Policy.Budget, schema.ListJSON(k.Labels), k.Scope, k.IdempotencyKey, k.BodyHash, schema.ListJSON(k.ContextHints), k.Prompt,
-				k.Actor, string(k.Policy.Workspace), schema.ListJSON(k.Policy.Artifacts), k.RequestID)
+				k.Actor, string(k.Policy.Workspace), schema.ListJSON(k.Policy.Artifacts), k.RequestID, attachmentsJSON(k.Attachments))
 		}).lockedBy("id", "uuid")
 	views      = derived[string, *Task]()     // tasks by id, with their texts; not locked
 	texts      = derived[string, Text]()      // which never change
@@ -73,6 +73,14 @@ var (
 	idempotent = derived[Key, *Keyed]()       // first uses of idempotency keys
 	repeats    = derived[EventKey, bool]()    // workers' events that are stored already
 )
+
+// attachmentsJSON returns the column's value, "" for none.
+func attachmentsJSON(list []bloom.Attachment) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return string(storable.MustJSON(list))
+}
 
 // gateValue returns the column's value, NULL for a task that is not queued.
 func gateValue(g contract.Gate) any {
@@ -87,7 +95,7 @@ func (d *Dialect) TaskColumns() string {
 	return `t.seq, t.id, t.status, coalesce(t.gate, ''), t.updated_at, t.lease_id, t.worker_id, t.attempts, t.errors, t.max_attempts,
 	t.run_at, t.error_class, t.cancel_requested, t.epoch, t.ordered, t.context_id, t.preferred_worker,
 	t.preferred_until, ` + d.LastEvent + `, t.priority, t.agent_slug, t.created_at, t.desired_format, t.timeout_sec, t.budget,
-	t.labels, t.idempotency_key, t.workspace, t.artifact_globs, t.request_id`
+	t.labels, t.idempotency_key, t.workspace, t.artifact_globs, t.request_id, t.attachments`
 }
 
 func taskFields(t *Task) []any {
@@ -95,7 +103,7 @@ func taskFields(t *Task) []any {
 		&t.Seq, &t.ID, &t.Status, &t.Gate, &t.UpdatedAt, &t.LeaseID, &t.WorkerID, &t.Attempts, &t.Errors, &t.MaxAttempts,
 		&t.RunAt, &t.ErrorClass, &t.CancelRequested, &t.Epoch, &t.Policy.Ordered, &t.ContextID, &t.Preferred,
 		&t.Until, &t.LastEvent, &t.Priority, &t.AgentSlug, &t.CreatedAt, &t.DesiredFormat, &t.Policy.TimeoutSec, &t.Policy.Budget,
-		(*List)(&t.Labels), &t.IdempotencyKey, &t.Policy.Workspace, (*globs)(&t.Policy.Artifacts), &t.RequestID,
+		(*List)(&t.Labels), &t.IdempotencyKey, &t.Policy.Workspace, (*globs)(&t.Policy.Artifacts), &t.RequestID, &object{&t.Attachments},
 	}
 }
 
@@ -274,6 +282,9 @@ func (u *Unit) create(n contract.NewTask, key Key) (bloom.Task, bool, error) {
 		t.Scope = &key.Scope
 	}
 	tasks.put(u, t.ID, t)
+	for _, a := range n.Attachments {
+		u.c.Files = append(u.c.Files, NewArtifact{a.Artifact(0, u.Now), a.PendingUpload})
+	}
 	if err := u.enqueue(t, ""); err != nil {
 		return bloom.Task{}, false, err
 	}

@@ -13,6 +13,13 @@ const InlineContentLimit = 256 << 10
 // MaxFiles is the most files that an attempt may add as artifacts.
 const MaxFiles = 1000
 
+// Attachment is the type of artifacts that a task was created with, and MaxAttachments how many these
+// may be.
+const (
+	Attachment     = "ATTACHMENT"
+	MaxAttachments = 20
+)
+
 // NewArtifact is an artifact to add that is not an attempt's output. Its content has already been
 // stored.
 type NewArtifact struct {

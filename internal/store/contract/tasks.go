@@ -3,6 +3,7 @@ package contract
 import (
 	"cmp"
 	"context"
+	"path"
 
 	"github.com/bloom-runtime/bloom"
 )
@@ -43,6 +44,8 @@ type NewTask struct {
 	// IdempotencyScope is the scope of Spec.IdempotencyKey: callers with different scopes may use the
 	// same key for different tasks. Empty when there is no key.
 	IdempotencyScope string
+	// Attachments become artifacts of the task. Their content has already been stored.
+	Attachments []NewArtifact
 	// BodyHash is the SHA-256 of the normalised body; a replay of the key must have the same one.
 	BodyHash string
 	Actor    string // who creates it, for the audit and for QueuedBy
@@ -74,6 +77,9 @@ func (n NewTask) Task(now int64) bloom.Task {
 	}
 	if s.IdempotencyKey != "" {
 		t.IdempotencyKey = &s.IdempotencyKey
+	}
+	for _, a := range n.Attachments {
+		t.Attachments = append(t.Attachments, bloom.Attachment{Name: path.Base(a.Path), Size: a.Size, SHA256: a.SHA256, ArtifactID: a.ID})
 	}
 	if n.RequestID != "" {
 		t.RequestID = &n.RequestID

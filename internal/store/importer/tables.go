@@ -69,7 +69,7 @@ var moved = []table{
 		lease_id uuid, worker_id text, attempts smallint, errors smallint, max_attempts smallint, run_at bigint, error_class text, cancel_requested boolean, epoch bigint,
 		ordered boolean, priority integer, label_key text, preferred_worker text, preferred_until bigint, context_id text, agent_slug text, created_at bigint,
 		desired_format text, timeout_sec integer, budget bigint, labels jsonb, idempotency_scope text, idempotency_key text, body_hash text,
-		context_hints jsonb, prompt text, created_by text, workspace text, artifact_globs jsonb, request_id text`),
+		context_hints jsonb, prompt text, created_by text, workspace text, artifact_globs jsonb, request_id text, attachments text`),
 		tableColumn{name: "last_event", kind: "bigint", from: "max(last_event, (SELECT coalesce(max(e.seq), 0) FROM task_events e WHERE e.task = llm_tasks.seq))"})},
 	{name: "leases", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, id uuid, task_id uuid, worker_id text, epoch bigint, status text,
 		started_at bigint, expires_at bigint, ttl_seconds integer, last_heartbeat bigint, context_id text,

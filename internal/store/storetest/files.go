@@ -54,6 +54,31 @@ var fileTests = map[string]func(*harness){
 		same(h, "artifacts of the task", len(all), 2)
 		same(h, "audited", fmt.Sprint(h.actions(a.ID)), "["+audit.ActionArtifactAdded+"]")
 	},
+	"a task is created with its attachments": func(h *harness) {
+		h.worker("w", 8)
+		n := newTask()
+		n.Attachments = []contract.NewArtifact{file(n.ID, "", "attachments/a.txt", "s"), file(n.ID, "", "attachments/b.txt", "t")}
+		task, _, err := h.s.CreateTask(h.ctx, n)
+		h.ok(err)
+		want := []bloom.Attachment{{Name: "a.txt", Size: 3, SHA256: "s", ArtifactID: n.Attachments[0].ID}, {Name: "b.txt", Size: 3, SHA256: "t", ArtifactID: n.Attachments[1].ID}}
+		again, replayed, err := h.s.CreateTask(h.ctx, n)
+		h.ok(err)
+		same(h, "replayed", replayed, true)
+		claimed := h.claim("w", 1).Leases[0].Task
+		listed, _, err := h.s.Tasks(h.ctx, bloom.TaskQuery{})
+		h.ok(err)
+		for what, is := range map[string]bloom.Task{"created": task, "repeated": again, "read": h.task(task.ID), "claimed": claimed, "listed": listed[0]} {
+			if !slices.Equal(is.Attachments, want) {
+				h.Errorf("the task that was %s has %+v", what, is.Attachments)
+			}
+		}
+		all, _, err := h.s.Artifacts(h.ctx, bloom.ArtifactQuery{TaskID: task.ID})
+		h.ok(err)
+		same(h, "artifacts of the task", len(all), 2)
+		waiting, err := h.s.WaitingContent(h.ctx)
+		h.ok(err)
+		same(h, "contents to be moved", waiting, 2)
+	},
 	"an attempt has a bounded number of files": func(h *harness) {
 		h.worker("w", 8)
 		task := h.create()

@@ -83,6 +83,8 @@ var retentionTests = map[string]func(*harness){
 	"an ended task is removed with everything that belongs to it": func(h *harness) {
 		h.worker("w", 4)
 		n := newTask(func(n *contract.NewTask) { n.Spec.IdempotencyKey, n.IdempotencyScope = "key", "scope" })
+		attached := file(n.ID, "", "attachments/a.txt", "s")
+		n.Attachments = []contract.NewArtifact{attached}
 		task, _, err := h.s.CreateTask(h.ctx, n)
 		h.ok(err)
 		l := h.lease(task.ID, "w")
@@ -107,7 +109,7 @@ var retentionTests = map[string]func(*harness){
 		h.removed(h.removeTasks(), contract.Removed{})
 		h.advance(time.Millisecond)
 		h.removed(h.removeTasks(), contract.Removed{
-			Tasks: 2, Leases: 4, Results: 3, Artifacts: 3, Contents: 1, Events: int64(len(events)) + 3,
+			Tasks: 2, Leases: 4, Results: 3, Artifacts: 4, Contents: 2, Events: int64(len(events)) + 3,
 		})
 		h.gone(task.ID)
 		h.gone(young.ID)
@@ -126,10 +128,10 @@ var retentionTests = map[string]func(*harness){
 
 		contents, err := h.s.RemovedContent(h.ctx, 0, 10)
 		h.ok(err)
-		if len(contents) != 1 || contents[0].URL != url {
-			h.Fatalf("content to delete: %v, want %s", contents, url)
+		if len(contents) != 2 || contents[0].URL != attached.URL || contents[1].URL != url {
+			h.Fatalf("content to delete: %v, want %s and %s", contents, attached.URL, url)
 		}
-		h.ok(h.s.ConfirmDeleted(h.ctx, []int64{contents[0].Seq}))
+		h.ok(h.s.ConfirmDeleted(h.ctx, []int64{contents[0].Seq, contents[1].Seq}))
 		contents, err = h.s.RemovedContent(h.ctx, 0, 10)
 		h.ok(err)
 		same(h, "contents that were forgotten", len(contents), 0)

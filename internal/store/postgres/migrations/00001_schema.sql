@@ -14,6 +14,7 @@
 -- +goose Up
 -- created_by is who created a task: with one key no more than so many may be queued.
 -- errors are the attempts that were retried because of an error, not those that were lost.
+-- attachments is a JSON array.
 -- request_id is the id of the request that created it, which logs name. last_event is the number
 -- of the stream's last event.
 CREATE TABLE llm_tasks (
@@ -51,6 +52,7 @@ CREATE TABLE llm_tasks (
   idempotency_key   text     COLLATE "C",
   body_hash         text     NOT NULL DEFAULT '',
   artifact_globs    jsonb    NOT NULL DEFAULT '[]',
+  attachments       text     NOT NULL DEFAULT '',
   context_hints     jsonb    NOT NULL DEFAULT '[]',
   prompt            text     NOT NULL,
   -- Where it is listed by status; held and completed tasks are found otherwise.

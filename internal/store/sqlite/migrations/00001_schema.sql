@@ -6,6 +6,7 @@
 -- +goose Up
 -- created_by is who created a task: with one key no more than so many may be queued.
 -- errors are the attempts that were retried because of an error, not those that were lost.
+-- attachments is a JSON array.
 -- request_id is the id of the request that created it, which logs name. last_event is where the
 -- numbering of the stream goes on after its events were removed; a task whose events are there
 -- does not need it.
@@ -44,6 +45,7 @@ CREATE TABLE llm_tasks (
   idempotency_key   TEXT,
   body_hash         TEXT    NOT NULL DEFAULT '',
   artifact_globs    TEXT    NOT NULL DEFAULT '[]',
+  attachments       TEXT    NOT NULL DEFAULT '',
   context_hints     TEXT    NOT NULL DEFAULT '[]',
   prompt            TEXT    NOT NULL,
   CHECK ((status = 'queued') = (gate IS NOT NULL)),
