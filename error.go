@@ -26,11 +26,11 @@ const (
 // what the code means; what to do.
 const (
 	CodeInternal                 = "internal"                 // something went wrong on the server; its log has the details under the request ID
-	CodeInvalid                  = "invalid_request"          // the request is wrong; details names the fields
+	CodeInvalid                  = "invalid_request"          // the request is wrong; the details name the fields
 	CodeUnauthorized             = "unauthorized"             // the key or session is missing, unknown, revoked or expired; send a valid key
 	CodeNoCertificate            = "certificate_required"     // worker keys count only with a client certificate; set --client-cert and --client-key
 	CodeForbidden                = "forbidden"                // the role of the key, or the worker that it is bound to, does not allow the request; use another key
-	CodeNotFound                 = "not_found"                // the thing does not exist, or the address does not; check the ID and the path
+	CodeNotFound                 = "not_found"                // nothing has this ID, or nothing is at this address; check both
 	CodeConflict                 = "conflict"                 // the current state does not allow the operation; read the state again
 	CodeLeaseLost                = "lease_lost"               // the lease is no longer the task's current one; stop the work
 	CodeAlreadyCompleted         = "already_completed"        // the lease was already completed with another outcome, which stays; discard yours

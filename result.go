@@ -56,18 +56,18 @@ type ErrorClass = string
 const (
 	ClassTimeout          ErrorClass = "timeout"           // the task exceeded its time limit, or claude printed nothing for too long; the conversation is kept
 	ClassCancelled        ErrorClass = "cancelled"         // the task was cancelled
-	ClassRateLimited      ErrorClass = "rate_limited"      // the provider limits the rate; the task waits until the limit is reset, which uses no attempt
+	ClassRateLimited      ErrorClass = "rate_limited"      // the provider limits the rate; the task waits until the limit is reset, and the attempt does not count
 	ClassAuth             ErrorClass = "auth"              // claude is not logged in, or its credentials are refused or have no credit; the task waits, and the worker pauses
-	ClassProviderError    ErrorClass = "provider_error"    // the provider's API failed or could not be reached; retried
+	ClassProviderError    ErrorClass = "provider_error"    // the provider's API failed or could not be reached; the task runs again while attempts are left
 	ClassBudgetExceeded   ErrorClass = "budget_exceeded"   // the run used more tokens than policy.budget, or exceeded a limit of the worker
 	ClassContextTooLong   ErrorClass = "context_too_long"  // the conversation is too long for the model, or the answer filled the context window
 	ClassRefused          ErrorClass = "refused"           // the model refused the task, or a hook of claude's settings stopped it
-	ClassIncomplete       ErrorClass = "incomplete"        // the answer is missing or not complete; what there is of it is kept
+	ClassIncomplete       ErrorClass = "incomplete"        // the answer is missing or not complete
 	ClassInvalidInput     ErrorClass = "invalid_input"     // the model's API refused the request
 	ClassPermissionDenied ErrorClass = "permission_denied" // claude could not continue without a permission, or used a tool that is denied
 	ClassOutputInvalid    ErrorClass = "output_invalid"    // the answer was not JSON, even after a second request, or was longer than 31 MiB
-	ClassCrashed          ErrorClass = "crashed"           // claude exited without a result, or its exit code contradicts its result; retried
-	ClassWorkerLost       ErrorClass = "worker_lost"       // the worker lost its lease, and its result is discarded; retried
+	ClassCrashed          ErrorClass = "crashed"           // claude exited without a result, or its exit code contradicts its result; the task runs again while attempts are left
+	ClassWorkerLost       ErrorClass = "worker_lost"       // the worker lost its lease, and its result is discarded; the task runs again while attempts are left
 	ClassInternal         ErrorClass = "internal"          // claude is missing on the worker, could not be started, or offers tools that tasks may not use; another worker may succeed
 )
 

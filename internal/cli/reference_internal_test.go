@@ -71,7 +71,7 @@ func head(b *strings.Builder, columns ...string) {
 }
 
 // literal matches flags, fields and variables in a sentence.
-var literal = regexp.MustCompile(`(^|[\s(])(--[a-z][a-z-]*[a-z]|[a-z.]+_[a-z_.]*[a-z]|[A-Z]+_[A-Z_]*[A-Z]|(?:policy|data|metrics)\.[a-z]+)`)
+var literal = regexp.MustCompile(`(^|[\s(])(bloom [a-z]+ --[a-z]+|--[a-z][a-z-]*[a-z](?: \d+)?|Retry-After|Content-Type: [a-z/]+|X-[A-Za-z-]+|(?:GET|POST|PUT|DELETE) /[^\s,;]*[^\s,;.]|[a-z.]+_[a-z_.]*[a-z]|[A-Z]+_[A-Z_]*[A-Z]|(?:policy|data|metrics)\.[a-z]+)`)
 
 // marked marks them as code.
 func marked(text string) string {
@@ -105,6 +105,15 @@ func sentence(words string) string {
 	}
 	first, size := utf8.DecodeRuneInString(words)
 	return string(unicode.ToUpper(first)) + strings.TrimRight(words[size:], ".") + "."
+}
+
+// sentences makes sentences of words between semicolons.
+func sentences(words string) string {
+	var all []string
+	for part := range strings.SplitSeq(words, "; ") {
+		all = append(all, sentence(part))
+	}
+	return strings.Join(all, " ")
 }
 
 // helpOf returns the page of a command as on a machine that is nobody's.
@@ -467,7 +476,7 @@ func errorsPage(s *source, b *strings.Builder) {
 	})
 	head(b, "status", "code", "what it means, and what to do")
 	for _, l := range lines {
-		row(b, strconv.Itoa(l.status), codes(l.code), sentence(means[l.code]))
+		row(b, strconv.Itoa(l.status), codes(l.code), sentences(means[l.code]))
 	}
 	b.WriteString("\n## Error classes of tasks\n\n`error_class` says why an attempt failed.\n")
 	var web struct {
@@ -486,7 +495,7 @@ func errorsPage(s *source, b *strings.Builder) {
 		if do == "" && c.name != "ClassCancelled" {
 			s.t.Errorf("web/src/i18n/en/task.json does not say what to do about %s", c.value)
 		}
-		row(b, codes(c.value), sentence(c.comment), do)
+		row(b, codes(c.value), sentences(c.comment), cmp.Or(do, "Nothing."))
 	}
 }
 
@@ -685,11 +694,11 @@ func httpPage(t *testing.T, b *strings.Builder) {
 }
 
 func (op operation) write(b *strings.Builder, title string) {
-	who := "everyone, without a key"
+	who := "none; it needs no key"
 	if open := len(op.Security) > 0 && len(op.Security[0]) == 0; !open {
 		who = strings.Join(op.Roles, ", ")
 	}
-	fmt.Fprintf(b, "\n### %s\n\n%s %s\n\n- For: %s.\n", title, sentence(op.Summary), marked(op.Description), who)
+	fmt.Fprintf(b, "\n### %s\n\n%s %s\n\n- Roles: %s.\n", title, sentence(op.Summary), marked(op.Description), who)
 	if op.RequestBody != nil {
 		for _, kind := range slices.Sorted(maps.Keys(op.RequestBody.Content)) {
 			fmt.Fprintf(b, "- Body: %s, `%s`.\n", op.RequestBody.Content[kind].Schema.kind(), kind)

@@ -58,7 +58,7 @@ var statuses = map[bloom.Kind]int{
 
 // Codes that only this adapter has; the others are in package bloom.
 const (
-	CodeMethod    = "method_not_allowed"     // the address exists, but not for this method; Allow lists those that it supports
+	CodeMethod    = "method_not_allowed"     // the address exists, but not for this method; the header Allow lists those that it supports
 	CodeMediaType = "unsupported_media_type" // the body is not JSON; send Content-Type: application/json
 )
 
