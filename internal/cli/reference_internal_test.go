@@ -667,11 +667,17 @@ func httpPage(t *testing.T, b *strings.Builder) {
 	for _, tag := range spec.Tags {
 		fmt.Fprintf(b, "\n## %s\n\n%s\n", tag.Name, tag.Description)
 		for _, path := range slices.Sorted(maps.Keys(spec.Paths)) {
-			for _, method := range []string{"get", "post", "put", "delete"} {
+			for _, method := range []string{"get", "post", "put", "patch", "delete"} {
 				if op, there := spec.Paths[path][method]; there && slices.Contains(op.Tags, tag.Name) {
 					op.write(b, strings.ToUpper(method)+" "+path)
+					delete(spec.Paths[path], method)
 				}
 			}
+		}
+	}
+	for path, left := range spec.Paths {
+		if len(left) > 0 {
+			t.Errorf("%s has methods or tags that the page lacks: %v", path, slices.Sorted(maps.Keys(left)))
 		}
 	}
 	b.WriteString("\n## Types\n\nFields in bold are required, or always present in a response.\n")

@@ -60,7 +60,7 @@ func (s *Server) completeOpenAPI() {
 	s.describeHealth()
 	s.splitInputs()
 	for _, item := range doc.Paths {
-		for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Delete} {
+		for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {
 			if op != nil {
 				text, there := texts[op.OperationID]
 				if !there {
