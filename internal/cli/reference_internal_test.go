@@ -612,6 +612,13 @@ func (s schema) kind() string {
 	if s.Items != nil {
 		return "list of " + s.Items.kind()
 	}
+	if len(s.Properties) > 0 {
+		var parts []string
+		for _, name := range slices.Backward(slices.Sorted(maps.Keys(s.Properties))) {
+			parts = append(parts, codes(name)+" "+s.Properties[name].kind())
+		}
+		return "parts " + strings.Join(parts, ", ")
+	}
 	kinds, null := []string{}, ""
 	switch t := s.Type.(type) {
 	case string:

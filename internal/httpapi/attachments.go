@@ -36,6 +36,8 @@ func (s *Server) attachmentRoutes() {
 			"task": {Ref: refTo + "TaskSpec"},
 			"file": {Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString, Format: "binary"}, Description: "Files, each with a filename; after the task"},
 		},
+	}, Example: map[string]any{
+		"task": map[string]any{"context_id": "release-notes", "agent_slug": "writer", "prompt": "Summarize the attached report."}, "file": []string{"# Report\n"},
 	}}
 	handle(s, route{method: http.MethodGet, path: tasksPath + "/{id}/attachments/{name}", id: "task-attachment", summary: "The bytes of a file that was posted with a task", tag: "tasks"}, s.attachment)
 }
