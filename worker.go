@@ -19,9 +19,6 @@ const (
 	WorkerUnknown WorkerStatus = "unknown"
 )
 
-// MaxWorkerName is the longest name of a worker, in characters.
-const MaxWorkerName = 128
-
 // MaxConcurrency is the most tasks one worker may run at once.
 const MaxConcurrency = 32
 

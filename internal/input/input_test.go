@@ -10,6 +10,7 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/input"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
@@ -28,7 +29,7 @@ func TestConstantsAreTheLimitsOfTheirFields(t *testing.T) {
 		{bloom.TaskSpec{}, "MaxAttempts", "default", text(bloom.DefaultMaxAttempts)},
 		{bloom.Completion{}, "ArtifactType", "default", bloom.DefaultArtifactType},
 		{bloom.Metrics{}, "Warnings", "maxItems", text(bloom.MaxWarnings)},
-		{bloom.WorkerSpec{}, "Name", "maxLength", text(bloom.MaxWorkerName)},
+		{bloom.WorkerSpec{}, "Name", "maxLength", text(contract.MaxWorkerName)},
 		{bloom.Capabilities{}, "MaxConcurrency", "maximum", text(bloom.MaxConcurrency)},
 		{bloom.TaskIDs{}, "IDs", "maxItems", text(bloom.MaxBulkTasks)},
 	} {

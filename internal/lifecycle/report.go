@@ -16,7 +16,7 @@ import (
 // removed worker stays removed until it registers there again. A report that changes only the last
 // contact is not audited. now is in Unix milliseconds.
 func SyncWorker(was KnownWorker, r contract.WorkerReport, now int64) WorkerChange {
-	if r.Name == "" || utf8.RuneCountInString(r.Name) > bloom.MaxWorkerName || was.Removed && r.PostedAt <= was.PostedAt {
+	if r.Name == "" || utf8.RuneCountInString(r.Name) > contract.MaxWorkerName || was.Removed && r.PostedAt <= was.PostedAt {
 		return WorkerChange{Worker: was}
 	}
 	if was.ID == "" || was.Removed {

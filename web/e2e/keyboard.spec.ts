@@ -7,7 +7,10 @@ const paths = [
   '/tasks',
   '/tasks/new',
   '/contexts',
+  '/schedules',
+  '/schedules/nightly',
   '/workers',
+  '/workers/alpine-1',
   '/leases',
   '/artifacts',
   '/audit',
@@ -91,6 +94,7 @@ for (const width of [1280, 360]) {
       await page.setViewportSize({ width, height: 800 })
       const { id } = await own.task('Walk over me. scenario: tour', { context_id: 'walked' })
       expect(await own.ended(id)).toBe('completed')
+      await own.schedule('nightly')
       for (const path of [...paths, `/tasks/${id}`, `/tasks/${id}?view=records`, '/contexts/walked']) {
         await page.goto(own.url + path)
         await expect(page.getByRole('heading', { level: 1 })).toBeVisible()

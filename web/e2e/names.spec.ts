@@ -52,10 +52,16 @@ test('names that are hostile and long stay text, and widen no page', async ({ pa
     await own.task(hostile('waiting', 300), { ...names, labels: [hostile('nobody', 60)] })
     const context = `/contexts/${encodeURIComponent(names.context_id)}`
     const views = ['', '?view=result', '?view=timeline', '?view=records'].map((view) => `/tasks/${id}${view}`)
+    await own.schedule(hostile('schedule', 64).slice(0, 64), { task: { ...names, prompt: hostile('prompt', 300) } })
+    const named = [
+      `/workers/${encodeURIComponent(worker)}`,
+      `/schedules/${encodeURIComponent(hostile('schedule', 64).slice(0, 64))}`,
+      '/schedules',
+    ]
     const lists = ['/', '/tasks', '/contexts', '/workers', '/leases', '/artifacts', '/audit', `/tasks/new?from=${id}`]
     for (const width of [360, 1280]) {
       await page.setViewportSize({ width, height: 800 })
-      for (const path of [...lists, ...views, context]) {
+      for (const path of [...lists, ...views, ...named, context]) {
         await page.goto(own.url + path)
         await expect(page.getByRole('heading', { level: 1 })).toBeVisible()
         await expect(page.locator('[role="status"] .sr-only', { hasText: 'Loading' })).toHaveCount(0)

@@ -6,6 +6,7 @@ const pages = [
   '/tasks',
   '/tasks/new',
   '/contexts',
+  '/schedules',
   '/workers',
   '/leases',
   '/artifacts',
@@ -23,7 +24,15 @@ for (const half of [0, 1]) {
     const context = `pages-${Math.random()}`
     const { id } = await runtime.task('For every page. scenario: tour', { context_id: context })
     expect(await runtime.ended(id)).toBe('completed')
-    const all = [...pages, `/tasks/${id}`, `/tasks/${id}?view=result`, `/contexts/${context}`]
+    await runtime.schedule('every page')
+    const all = [
+      ...pages,
+      `/tasks/${id}`,
+      `/tasks/${id}?view=result`,
+      `/contexts/${context}`,
+      '/workers/alpine-1',
+      '/schedules/every%20page',
+    ]
     for (const path of all.filter((_, i) => i % 2 === half)) {
       await test.step(path, async () => {
         await page.emulateMedia({ colorScheme: 'light' })
@@ -45,7 +54,9 @@ test('no page is wider than a phone', async ({ page, runtime }) => {
   await page.setViewportSize({ width: 360, height: 740 })
   const { id } = await runtime.task(`Hold on to a line that is long. ${'long '.repeat(40)} scenario: hold`)
   await expect.poll(async () => (await runtime.api<{ status: string }>(`/llm-tasks/${id}`)).status).toBe('running')
-  for (const path of [...pages, `/tasks/${id}`, `/tasks/${id}?view=timeline`, `/tasks/${id}?view=records`]) {
+  await runtime.schedule('on a phone')
+  const more = [`/tasks/${id}`, `/tasks/${id}?view=timeline`, `/tasks/${id}?view=records`]
+  for (const path of [...pages, ...more, '/workers/alpine-1', '/schedules/on%20a%20phone']) {
     await page.goto(runtime.url + path)
     await expect(page.getByRole('heading', { level: 1 })).toBeVisible()
     await expect(page.locator('[role="status"] .sr-only', { hasText: 'Loading' })).toHaveCount(0)
@@ -130,7 +141,9 @@ test('the pages in Ukrainian have no English of ours, also where workers speak',
       for (const text of texts)
         if (/[A-Za-z]{2,} [A-Za-z]{2,}/.test(text.replace(foreign, ''))) found.push(`${path}: ${text}`)
     }
-    for (const path of [...pages, '/contexts/уроки'].filter((p) => p !== '/docs')) await look(path)
+    await own.schedule('розклад')
+    const more = ['/contexts/уроки', '/workers/alpine-1', '/schedules/розклад']
+    for (const path of [...pages, ...more].filter((p) => p !== '/docs')) await look(path)
     for (const { id } of [refused, denied, waits])
       for (const tab of ['', '?view=result', '?view=timeline', '?view=records']) await look(`/tasks/${id}${tab}`)
     expect(found).toEqual([])

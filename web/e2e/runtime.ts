@@ -220,6 +220,17 @@ export class Runtime {
       ...more,
     })
 
+  /** Saves a schedule that is due every night. */
+  async schedule(name: string, spec: Record<string, unknown> = {}) {
+    const task = { prompt: 'Look after the night', agent_slug: 'assistant', context_id: 'nights' }
+    const answer = await fetch(`${this.url}/api/runtime/schedules/${encodeURIComponent(name)}`, {
+      method: 'PUT',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ cron: '0 3 * * *', time_zone: 'Europe/Kyiv', task, ...spec }),
+    })
+    if (!answer.ok) throw new Error(`schedule ${name}: ${answer.status} ${await answer.text()}`)
+  }
+
   async ended(id: string): Promise<string> {
     for (let tries = 0; tries < 1800; tries++) {
       const { status } = await this.api<{ status: string }>(`/llm-tasks/${id}`)

@@ -23,6 +23,7 @@ const pages = {
   tasks: '/tasks',
   'new-task': '/tasks/new',
   contexts: '/contexts',
+  schedules: '/schedules',
   workers: '/workers',
   leases: '/leases',
   artifacts: '/artifacts',
@@ -137,6 +138,8 @@ async function fill(runtime: Runtime): Promise<Record<string, string>> {
     agent_version: '0.3.0',
     os_info: 'linux/arm64',
   })
+  await runtime.schedule('nightly review', { cron: '0 3 * * 1-5' })
+  await runtime.api('/schedules/nightly%20review/run', {})
   for (const { id } of [tour, refused, json]) await runtime.ended(id)
   const running = await runtime.task('Count slowly, step by step. scenario: endless', {
     agent_slug: 'counter',
@@ -156,6 +159,8 @@ async function fill(runtime: Runtime): Promise<Record<string, string>> {
     'task-records': `/tasks/${tour.id}?view=records`,
     'tasks-failed': '/tasks?status=failed',
     context: '/contexts/queue-package',
+    schedule: '/schedules/nightly%20review',
+    worker: '/workers/alpine-1',
   }
 }
 

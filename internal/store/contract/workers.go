@@ -9,6 +9,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/storable"
 )
 
+// MaxWorkerName is the longest name of a worker, in characters.
+const MaxWorkerName = 128
+
 // WorkerStore keeps the registered workers.
 type WorkerStore interface {
 	// RegisterWorker creates or updates a worker; created reports which. ErrWorkerConflict when

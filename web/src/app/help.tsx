@@ -8,6 +8,9 @@ const list = [
   { keys: ['N'], what: 'newTask' },
   { keys: ['G', 'O'], what: 'goOverview' },
   { keys: ['G', 'T'], what: 'goTasks' },
+  { keys: ['G', 'C'], what: 'goContexts' },
+  { keys: ['G', 'A'], what: 'goArtifacts' },
+  { keys: ['G', 'S'], what: 'goSchedules' },
   { keys: ['G', 'W'], what: 'goWorkers' },
   { keys: ['?'], what: 'help' },
 ] as const

@@ -4,8 +4,9 @@ import { Command } from 'cmdk'
 import { Dialog } from 'radix-ui'
 import { useDeferredValue, useEffect, useState } from 'react'
 import { useTranslation } from 'react-i18next'
-import { api, data, type Task } from '@/api/client'
-import { useMembridge, workers } from '@/api/queries'
+import { api, type Context, data, isTaskStatus, type Task } from '@/api/client'
+import { keys, useMembridge, workers } from '@/api/queries'
+import { schedulesQuery } from '@/features/schedules/use-schedules'
 import { setLanguage } from '@/i18n'
 import { setTheme } from '@/lib/preferences'
 import { TaskBadge, WorkerBadge } from '@/ui/badge'
@@ -17,6 +18,7 @@ const pages = [
   { to: '/', name: 'overview' },
   { to: '/tasks', name: 'tasks' },
   { to: '/contexts', name: 'contexts' },
+  { to: '/schedules', name: 'schedules' },
   { to: '/workers', name: 'workers' },
   { to: '/membridge', name: 'membridge' },
   { to: '/artifacts', name: 'artifacts' },
@@ -29,9 +31,13 @@ const item =
   'flex cursor-default items-center gap-3 rounded-lg px-3 py-2 text-sm select-none data-[selected=true]:bg-accent-soft'
 const group =
   '[&_[cmdk-group-heading]]:px-3 [&_[cmdk-group-heading]]:pt-2 [&_[cmdk-group-heading]]:pb-1 [&_[cmdk-group-heading]]:text-2xs [&_[cmdk-group-heading]]:font-medium [&_[cmdk-group-heading]]:text-ink-3'
+/** The parts of the settings, as the page names them. */
+const parts = ['server', 'keys', 'appearance', 'notify'] as const
+/** The most of a kind that are looked through, or shown. */
+const most = 50
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
-/** Finds pages, tasks, workers and commands by a few letters. */
+/** Finds pages, tasks, contexts, agents, schedules, workers, settings and commands by a few letters. */
 export default function Palette({
   open,
   onOpenChange,
@@ -46,8 +52,11 @@ export default function Palette({
   const [text, setText] = useState('')
   const query = useDeferredValue(text.trim())
   const found = useFoundTasks(query)
+  const contexts = useFoundContexts(query)
+  const schedules = useQuery({ ...schedulesQuery, enabled: query !== '' })
   const fleet = useQuery(workers)
   const membridge = useMembridge()
+  const agents = [...new Set((fleet.data ?? []).flatMap((w) => w.agents))].sort()
   const [chosen, setChosen] = useState('')
   // Tasks come after what is known already, and above it: the first is what Enter opens, unless another was chosen.
   const first = found[0] && wordsOf(found[0], query)
@@ -77,7 +86,7 @@ export default function Palette({
               className="h-12 w-full border-b bg-transparent px-4 text-[15px] outline-none placeholder:text-ink-3"
             />
             <Command.List className="max-h-[60dvh] overflow-y-auto p-1.5">
-              {found.length === 0 && (
+              {found.length + contexts.length === 0 && (
                 <Command.Empty className="px-3 py-6 text-center text-ink-2">{t('app.palette.nothing')}</Command.Empty>
               )}
               {found.length > 0 && (
@@ -105,6 +114,24 @@ export default function Palette({
                   ))}
                 </Command.Group>
               )}
+              {contexts.length > 0 && (
+                <Command.Group heading={t('app.nav.contexts')} className={group} forceMount>
+                  {contexts.map((c) => (
+                    <Command.Item
+                      key={c.id}
+                      value={`context ${c.id} ${query}`}
+                      onSelect={run(() => navigate({ to: '/contexts/$contextId', params: { contextId: c.id } }))}
+                      className={item}
+                    >
+                      {isTaskStatus(c.last_status) && <TaskBadge status={c.last_status} />}
+                      <span className="min-w-0 flex-1">
+                        <span className="block truncate">{c.name || c.id}</span>
+                        <span className="block truncate text-xs text-ink-2">{c.last_prompt}</span>
+                      </span>
+                    </Command.Item>
+                  ))}
+                </Command.Group>
+              )}
               <Command.Group heading={t('app.palette.pages')} className={group}>
                 {pages
                   .filter(({ name }) => membridge || name !== 'membridge')
@@ -126,13 +153,55 @@ export default function Palette({
                   {t('app.nav.docs')}
                 </Command.Item>
               </Command.Group>
-              {fleet.data && fleet.data.length > 0 && (
+              {query !== '' && schedules.data && schedules.data.length > 0 && (
+                <Command.Group heading={t('app.nav.schedules')} className={group}>
+                  {schedules.data.slice(0, 4 * most).map((s) => (
+                    <Command.Item
+                      key={s.name}
+                      value={`schedule ${s.name}`}
+                      onSelect={run(() => navigate({ to: '/schedules/$name', params: { name: s.name } }))}
+                      className={item}
+                    >
+                      <span className="flex-1 truncate">{s.name}</span>
+                    </Command.Item>
+                  ))}
+                </Command.Group>
+              )}
+              {query !== '' && agents.length > 0 && (
+                <Command.Group heading={t('app.palette.agents')} className={group}>
+                  {agents.slice(0, 4 * most).map((agent) => (
+                    <Command.Item
+                      key={agent}
+                      value={`agent ${agent}`}
+                      onSelect={run(() => navigate({ to: '/tasks', search: { agent_slug: agent } }))}
+                      className={item}
+                    >
+                      <span className="flex-1 truncate">{agent}</span>
+                    </Command.Item>
+                  ))}
+                </Command.Group>
+              )}
+              {query !== '' && (
+                <Command.Group heading={t('app.nav.settings')} className={group}>
+                  {parts.map((part) => (
+                    <Command.Item
+                      key={part}
+                      value={`${t('app.nav.settings')} ${t(`app.palette.settings.${part}`)}`}
+                      onSelect={run(() => navigate({ to: '/settings', hash: part }))}
+                      className={item}
+                    >
+                      {t(`app.palette.settings.${part}`)}
+                    </Command.Item>
+                  ))}
+                </Command.Group>
+              )}
+              {query !== '' && fleet.data && fleet.data.length > 0 && (
                 <Command.Group heading={t('app.nav.workers')} className={group}>
-                  {fleet.data.slice(0, 50).map((worker) => (
+                  {fleet.data.slice(0, most).map((worker) => (
                     <Command.Item
                       key={worker.id}
                       value={`worker ${worker.id}`}
-                      onSelect={run(() => navigate({ to: '/tasks', search: { worker_id: worker.id } }))}
+                      onSelect={run(() => navigate({ to: '/workers/$workerId', params: { workerId: worker.id } }))}
                       className={item}
                     >
                       <span className="flex-1 truncate">{worker.id}</span>
@@ -179,6 +248,16 @@ const wordsOf = (task: Task, query: string) => `task ${task.id} ${query}`
 
 const inOutput = (task: Task) => task.snippet?.in === 'output'
 
+function useFoundContexts(query: string): Context[] {
+  const { data: found } = useQuery({
+    queryKey: [...keys.contexts, 'palette', query],
+    enabled: query.length >= 2,
+    queryFn: () => data(api.GET('/api/runtime/contexts', { params: { query: { q: query, limit: 5 } } })),
+    retry: false,
+  })
+  return query.length >= 2 ? (found ?? []) : []
+}
+
 function useFoundTasks(query: string) {
   const { data: found } = useQuery({
     queryKey: ['tasks', 'palette', query],
@@ -187,7 +266,7 @@ function useFoundTasks(query: string) {
       if (uuid.test(query)) {
         return [await data(api.GET('/api/runtime/llm-tasks/{id}', { params: { path: { id: query } } }))]
       }
-      return data(api.GET('/api/runtime/llm-tasks', { params: { query: { q: query, limit: 6, preview: 300 } } }))
+      return data(api.GET('/api/runtime/llm-tasks', { params: { query: { q: query, limit: 5, preview: 300 } } }))
     },
     retry: false,
   })

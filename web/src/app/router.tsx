@@ -65,7 +65,12 @@ const task = createRoute({
     isView(search.view) ? { view: search.view } : {},
   component: lazyRouteComponent(() => import('@/features/task/task')),
 })
-const contexts = page('/contexts', () => import('@/features/contexts/contexts'))
+const contexts = createRoute({
+  getParentRoute: () => root,
+  path: '/contexts',
+  validateSearch: (search: Record<string, unknown>): { q?: string } => (search.q ? { q: String(search.q) } : {}),
+  component: lazyRouteComponent(() => import('@/features/contexts/contexts')),
+})
 const context = page('/contexts/$contextId', () => import('@/features/contexts/context'))
 const schedules = page('/schedules', () => import('@/features/schedules/schedules'))
 const schedule = page('/schedules/$name', () => import('@/features/schedules/schedule'))

@@ -4,6 +4,16 @@ import { lazy, Suspense, useEffect, useState } from 'react'
 const Palette = lazy(() => import('./palette'))
 const Help = lazy(() => import('./help'))
 
+/** What follows G. */
+const goes = {
+  o: '/',
+  t: '/tasks',
+  c: '/contexts',
+  a: '/artifacts',
+  s: '/schedules',
+  w: '/workers',
+} as const
+
 const opens = new EventTarget()
 export const openPalette = () => opens.dispatchEvent(new Event('palette'))
 export const openHelp = () => opens.dispatchEvent(new Event('help'))
@@ -48,7 +58,7 @@ export function Shortcuts() {
             leader = Date.now()
             return true
         }
-        const to = afterG && ({ o: '/', t: '/tasks', w: '/workers' } as const)[event.key as 'o' | 't' | 'w']
+        const to = afterG && goes[event.key as keyof typeof goes]
         if (to) void navigate({ to })
         return Boolean(to)
       }

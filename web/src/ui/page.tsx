@@ -27,7 +27,12 @@ export function Page({
     document.title = name ? `${name} · BLOOM` : 'BLOOM'
   }, [name])
   return (
-    <div className={cn('w-full px-4 pt-5 pb-12 sm:px-6 lg:px-8', narrow ? 'max-w-6xl' : 'max-w-[1680px]')}>
+    <div
+      className={cn(
+        'w-full px-4 pt-5 pb-12 sm:px-6 lg:px-8',
+        narrow ? 'max-w-6xl' : 'max-w-[1680px] min-[120rem]:max-w-[2240px]',
+      )}
+    >
       <header className="mb-5 flex flex-wrap items-start justify-between gap-x-6 gap-y-3">
         <div className="min-w-0">
           <div className="flex items-center gap-1">

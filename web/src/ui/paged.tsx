@@ -36,6 +36,7 @@ export function Paged<T>({
   none,
   noneHint,
   noneAction,
+  before,
 }: {
   label: string
   queryKey: readonly unknown[]
@@ -47,6 +48,8 @@ export function Paged<T>({
   noneHint: string
   /** What to do about it. */
   noneAction?: ReactNode
+  /** Rows that come first, whatever the list has. */
+  before?: ReactNode
 }) {
   const { t } = useTranslation()
   const query = useInfiniteQuery({
@@ -76,7 +79,10 @@ export function Paged<T>({
               <thead>
                 <tr>{head}</tr>
               </thead>
-              <tbody>{items.map(row)}</tbody>
+              <tbody>
+                {before}
+                {items.map(row)}
+              </tbody>
             </Table>
           )}
         </Loaded>

@@ -12,8 +12,10 @@ import { toast } from '@/ui/toast'
 import { schedulesQuery } from './use-schedules'
 import { firstWhen, rhythms, timesOf, type Unit, units, type When, whenOf } from './when'
 
-const zones = Intl.supportedValuesOf?.('timeZone') ?? []
-const here = () => Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC'
+// Browsers still have the old spelling.
+const spelt = (zone: string) => (zone === 'Europe/Kiev' ? 'Europe/Kyiv' : zone)
+const zones = (Intl.supportedValuesOf?.('timeZone') ?? []).map(spelt)
+const here = () => spelt(Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC')
 
 type Overlap = NonNullable<ScheduleSpec['overlap']>
 type CatchUp = NonNullable<ScheduleSpec['catch_up']>
@@ -123,7 +125,7 @@ export function ScheduleForm({ of, onDone }: { of?: Schedule; onDone: () => void
             </Select>
           )}
         </Field>
-        <Field label={t('schedules.catchUp')}>
+        <Field label={t('schedules.catchUp')} hint={catchUp === 'one' ? t('schedules.catchUpHint') : undefined}>
           {(c) => (
             <Select {...c} className="w-full" value={catchUp} onChange={(e) => setCatchUp(e.target.value as CatchUp)}>
               <option value="one">{t('schedules.catchUps.one')}</option>

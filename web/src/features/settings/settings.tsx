@@ -28,14 +28,20 @@ export default function Settings() {
     <Page title={t('settings.title')}>
       <div className="grid items-start gap-5 *:min-w-0 xl:grid-cols-2">
         {admin !== false && membridge && <Connection />}
-        <Server />
+        <div id="server" className="scroll-mt-18">
+          <Server />
+        </div>
         {admin && (
-          <div className="xl:col-span-2">
+          <div id="keys" className="scroll-mt-18 xl:col-span-2">
             <ApiKeys />
           </div>
         )}
-        <Appearance />
-        <Notifications />
+        <div id="appearance" className="scroll-mt-18">
+          <Appearance />
+        </div>
+        <div id="notify" className="scroll-mt-18">
+          <Notifications />
+        </div>
       </div>
     </Page>
   )

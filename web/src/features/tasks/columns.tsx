@@ -17,7 +17,7 @@ export function Columns({
     <Menu
       align="start"
       trigger={
-        <Button className="max-sm:hidden">
+        <Button>
           <Columns3 className="size-4" aria-hidden />
           {t('tasks.columns.label')}
           <ChevronDown className="size-4 text-ink-3" aria-hidden />

@@ -1,16 +1,17 @@
 import { useQuery } from '@tanstack/react-query'
-import { Search, X } from 'lucide-react'
-import { type ReactNode, useEffect, useRef, useState } from 'react'
+import { X } from 'lucide-react'
+import type { ReactNode } from 'react'
 import { useTranslation } from 'react-i18next'
 import { type TaskStatus, taskStatuses } from '@/api/client'
 import { stats, workers } from '@/api/queries'
 import type { TaskFilters, TaskView } from '@/app/router'
-import { isRange, ranges } from '@/app/task-views'
+import { isRange, isSort, ranges, sorts } from '@/app/task-views'
 import { causeOf, errorClasses } from '@/features/task/error-classes'
 import { cn } from '@/lib/cn'
 import { useFormat } from '@/lib/format'
 import { Button } from '@/ui/button'
-import { Input, Select } from '@/ui/field'
+import { Select } from '@/ui/field'
+import { TextFilter } from '@/ui/text-filter'
 import { Matching } from './matching'
 import { Saved } from './saved'
 
@@ -74,14 +75,14 @@ export function Filters({
         {taskStatuses.map((s) => pill(s, t(`ui.status.${s}`), counts?.[s]))}
       </fieldset>
       <div className="flex flex-wrap items-center gap-2">
-        <Text name="q" value={filters.q ?? ''} onChange={(v) => set('q', v)} label={t('tasks.search')} search />
-        <Text
+        <TextFilter name="q" value={filters.q ?? ''} onChange={(v) => set('q', v)} label={t('tasks.search')} search />
+        <TextFilter
           name="agent_slug"
           value={filters.agent_slug ?? ''}
           onChange={(v) => set('agent_slug', v)}
           label={t('tasks.agent')}
         />
-        <Text
+        <TextFilter
           name="context_id"
           value={filters.context_id ?? ''}
           onChange={(v) => set('context_id', v)}
@@ -118,7 +119,12 @@ export function Filters({
             ))}
           </Select>
         )}
-        <Text name="label" value={filters.label ?? ''} onChange={(v) => set('label', v)} label={t('tasks.label')} />
+        <TextFilter
+          name="label"
+          value={filters.label ?? ''}
+          onChange={(v) => set('label', v)}
+          label={t('tasks.label')}
+        />
         <Select
           aria-label={t('tasks.range')}
           value={filters.within ?? ''}
@@ -133,6 +139,23 @@ export function Filters({
                 {t(`tasks.within.${range}`)}
               </option>
             ))}
+        </Select>
+        {/* A narrow screen has no heads of columns to press. */}
+        <Select
+          aria-label={t('tasks.sort.label')}
+          value={view.sort ?? ''}
+          onChange={(e) => {
+            const { sort: _, ...rest } = { ...filters, ...view }
+            onChange(isSort(e.target.value) ? { ...rest, sort: e.target.value } : rest)
+          }}
+          className="w-[calc(50%-0.25rem)] sm:hidden"
+        >
+          <option value="">{t('tasks.sort.newest')}</option>
+          {sorts.map((sort) => (
+            <option key={sort} value={sort}>
+              {t(`tasks.sort.${sort}`)}
+            </option>
+          ))}
         </Select>
         <Saved view={{ ...filters, ...view }} onChange={onChange} />
         {columns}
@@ -151,52 +174,3 @@ export function Filters({
 /** Why tasks fail, and what is chosen although it is not known here. */
 const causes = (chosen: string | undefined): string[] =>
   chosen && !errorClasses.some((k) => k === chosen) ? [chosen, ...errorClasses] : [...errorClasses]
-
-/** A text filter; it waits until the person stops typing. */
-function Text({
-  name,
-  value,
-  onChange,
-  label,
-  search,
-}: {
-  name: string
-  value: string
-  onChange: (value: string) => void
-  label: string
-  search?: boolean
-}) {
-  const [text, setText] = useState(value)
-  const sent = useRef(value)
-  const change = useRef(onChange)
-  change.current = onChange
-  useEffect(() => {
-    if (value !== sent.current) {
-      sent.current = value
-      setText(value)
-    }
-  }, [value])
-  useEffect(() => {
-    if (text === sent.current) return
-    const timer = setTimeout(() => {
-      sent.current = text
-      change.current(text.trim())
-    }, 300)
-    return () => clearTimeout(timer)
-  }, [text])
-  return (
-    <span className={cn('relative', search ? 'w-full sm:w-72' : 'w-[calc(50%-0.25rem)] sm:w-44')}>
-      {search && <Search className="pointer-events-none absolute top-2.5 left-2.5 size-4 text-ink-3" aria-hidden />}
-      <Input
-        name={name}
-        type="search"
-        aria-label={label}
-        placeholder={label}
-        value={text}
-        onChange={(e) => setText(e.target.value)}
-        className={search ? 'pl-8' : ''}
-        {...(search ? { 'data-search': '' } : {})}
-      />
-    </span>
-  )
-}

@@ -2,7 +2,7 @@ import { Link, useNavigate } from '@tanstack/react-router'
 import { createColumnHelper, flexRender, getCoreRowModel, useReactTable } from '@tanstack/react-table'
 import { useWindowVirtualizer } from '@tanstack/react-virtual'
 import { ArrowDown, ArrowUp } from 'lucide-react'
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
+import { type ReactNode, useEffect, useLayoutEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Task } from '@/api/client'
 import type { Sort } from '@/app/task-views'
@@ -23,7 +23,7 @@ const rowHeight = 44
 /** Widths of the columns; what does not fit on a narrow screen is left out there. */
 const cells: Record<string, string> = {
   choose: 'w-10',
-  status: 'w-34 max-sm:w-30',
+  status: 'w-34 max-sm:hidden',
   prompt: '',
   agent_slug: 'w-32 max-lg:hidden',
   context_id: 'w-36 max-lg:hidden',
@@ -63,6 +63,8 @@ export function TaskTable({
   const navigate = useNavigate()
   const list = useRef<HTMLTableSectionElement>(null)
   const [margin, setMargin] = useState(0)
+  // There what the columns say is below the prompt, and takes as many lines as it needs.
+  const narrow = useNarrow()
 
   const columns = useMemo(
     () => [
@@ -86,9 +88,7 @@ export function TaskTable({
               <Again task={c.row.original} />
               <Cause task={c.row.original} />
             </span>
-            <span className="block truncate text-2xs text-ink-3 sm:hidden">
-              {c.row.original.agent_slug} · <Took task={c.row.original} lead /> <Ago at={c.row.original.created_at} />
-            </span>
+            <Rest task={c.row.original} shown={shown} />
           </>
         ),
       }),
@@ -124,7 +124,7 @@ export function TaskTable({
         cell: (c) => <Id id={c.getValue()} className="text-ink-3" />,
       }),
     ],
-    [t, format],
+    [t, format, shown],
   )
   const columnVisibility = useMemo(
     () => Object.fromEntries(columnNames.map((name) => [name, shown.includes(name)])),
@@ -148,7 +148,7 @@ export function TaskTable({
   }, [])
   const virtual = useWindowVirtualizer({
     count: rows.length,
-    estimateSize: () => rowHeight,
+    estimateSize: () => (narrow ? 70 : rowHeight),
     getItemKey: (i) => rows[i]?.id ?? i,
     overscan: 12,
     scrollMargin: margin,
@@ -223,6 +223,8 @@ export function TaskTable({
               key={v.key}
               aria-rowindex={v.index + 2}
               data-task={row.id}
+              data-index={v.index}
+              ref={narrow ? virtual.measureElement : undefined}
               onClick={(e) => {
                 if (e.target instanceof Element && e.target.closest('a, input, button')) return
                 void navigate({ to: '/tasks/$taskId', params: { taskId: row.id } })
@@ -241,7 +243,11 @@ export function TaskTable({
               {row.getVisibleCells().map((cell) => (
                 <td
                   key={cell.id}
-                  className={cn('truncate px-3', cells[cell.column.id], cell.column.id !== 'prompt' && 'text-ink-2')}
+                  className={cn(
+                    'truncate px-3 max-sm:py-2',
+                    cells[cell.column.id],
+                    cell.column.id !== 'prompt' && 'text-ink-2',
+                  )}
                 >
                   {flexRender(cell.column.columnDef.cell, cell.getContext())}
                 </td>
@@ -267,17 +273,63 @@ const none = <span aria-hidden>–</span>
 const directionOf = (sort: Sort | undefined, column: string) =>
   sort === column ? 'ascending' : sort === `-${column}` || (!sort && column === 'created_at') ? 'descending' : 'none'
 
-/** How long the current or last attempt has taken. lead: before something else, and nothing where there is none. */
-function Took({ task, lead }: { task: Task; lead?: boolean }) {
-  if (!task.started_at) return lead ? null : none
+/** How long the current or last attempt has taken. */
+function Took({ task }: { task: Task }) {
+  if (!task.started_at) return none
   const to = isFinal(task.status) ? task.updated_at : null
+  return <Elapsed from={task.started_at} to={to} />
+}
+
+/** What the other columns say, where there is no room for them. */
+function Rest({ task, shown }: { task: Task; shown: ColumnName[] }) {
+  const { t } = useTranslation()
+  const format = useFormat()
+  const tokens = task.usage?.tokens_used
+  const cost = task.usage?.cost_usd
+  const says: Record<ColumnName, ReactNode> = {
+    status: <TaskBadge status={task.status} />,
+    agent_slug: task.agent_slug,
+    context_id: task.context_id,
+    worker_id: task.worker_id,
+    labels: task.labels.join(', '),
+    attempts: format.number(task.attempts),
+    tokens: tokens !== undefined && format.compact(tokens),
+    duration: task.started_at && <Took task={task} />,
+    cost: cost !== undefined && format.money(cost),
+    created_at: <Ago at={task.created_at} />,
+    id: <Id id={task.id} />,
+  }
   return (
-    <>
-      <Elapsed from={task.started_at} to={to} />
-      {lead && ' ·'}
-    </>
+    <span className="mt-0.5 flex flex-wrap items-center gap-x-2.5 gap-y-0.5 text-xs text-ink-3 sm:hidden">
+      {shown.map(
+        (name) =>
+          says[name] && (
+            <span key={name} className="min-w-0 truncate">
+              {/* These say what they are by themselves. */}
+              <span className={cn(selfEvident.has(name) && 'sr-only')}>{t(`tasks.columns.${name}`)}: </span>
+              {says[name]}
+            </span>
+          ),
+      )}
+    </span>
   )
 }
+
+const selfEvident: ReadonlySet<ColumnName> = new Set([
+  'status',
+  'agent_slug',
+  'worker_id',
+  'duration',
+  'cost',
+  'created_at',
+])
+
+const phone = matchMedia('(width < 40rem)')
+const onPhone = (listener: () => void) => {
+  phone.addEventListener('change', listener)
+  return () => phone.removeEventListener('change', listener)
+}
+const useNarrow = () => useSyncExternalStore(onPhone, () => phone.matches)
 
 /** When a queued task may start, where that is not now. */
 function Later({ task }: { task: Task }) {

@@ -48,16 +48,16 @@ export default function Worker() {
       <Loaded query={query}>
         {(worker) =>
           worker && (
-            <div className="grid items-start gap-4 *:min-w-0 xl:grid-cols-[minmax(0,1fr)_24rem] min-[1800px]:grid-cols-[minmax(0,1fr)_minmax(0,0.9fr)_24rem]">
+            <div className="grid items-start gap-4 *:min-w-0 xl:grid-cols-[minmax(0,1fr)_24rem] min-[112.5rem]:grid-cols-[minmax(0,1fr)_minmax(0,0.9fr)_24rem]">
               <div className="space-y-4">
                 <Busy worker={worker} />
                 <Recent id={worker.id} />
               </div>
-              <div className="space-y-4 xl:col-start-2 xl:row-span-2 xl:row-start-1 min-[1800px]:col-start-3 max-xl:row-start-1">
+              <div className="space-y-4 xl:col-start-2 xl:row-span-2 xl:row-start-1 min-[112.5rem]:col-start-3 max-xl:row-start-1">
                 <Claims worker={worker} />
                 <About worker={worker} />
               </div>
-              <Panel title={t('workers.logs')} className="min-[1800px]:col-start-2 min-[1800px]:row-start-1">
+              <Panel title={t('workers.logs')} className="min-[112.5rem]:col-start-2 min-[112.5rem]:row-start-1">
                 <WorkerLogs id={worker.id} />
               </Panel>
             </div>

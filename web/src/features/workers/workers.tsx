@@ -57,7 +57,7 @@ export default function Workers() {
           }}
         >
           {(list) => (
-            <ul className="grid gap-4 md:grid-cols-2 2xl:grid-cols-3 min-[1800px]:grid-cols-4">
+            <ul className="grid gap-4 md:grid-cols-2 2xl:grid-cols-3 min-[112.5rem]:grid-cols-4">
               {list?.map((worker) => (
                 <li key={worker.id} className="min-w-0">
                   <WorkerCard
