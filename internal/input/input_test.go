@@ -10,8 +10,8 @@ import (
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/input"
-	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/storable"
+	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
 
 // TestConstantsAreTheLimitsOfTheirFields: the exported constants equal the limits that bodies are

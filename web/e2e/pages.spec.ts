@@ -141,7 +141,8 @@ test('the pages in Ukrainian have no English of ours, also where workers speak',
       for (const text of texts)
         if (/[A-Za-z]{2,} [A-Za-z]{2,}/.test(text.replace(foreign, ''))) found.push(`${path}: ${text}`)
     }
-    await own.schedule('розклад')
+    const nightly = { prompt: 'Подбай про ніч', agent_slug: 'перекладач', context_id: 'ночі' }
+    await own.schedule('розклад', { task: nightly })
     const more = ['/contexts/уроки', '/workers/alpine-1', '/schedules/розклад']
     for (const path of [...pages, ...more].filter((p) => p !== '/docs')) await look(path)
     for (const { id } of [refused, denied, waits])

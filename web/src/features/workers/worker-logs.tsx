@@ -95,7 +95,7 @@ export function WorkerLogs({ id }: { id: string }) {
             >
               {line.level}
             </span>{' '}
-            {line.text}
+            <code>{line.text}</code>
           </li>
         ))}
       </ul>
