@@ -21,6 +21,9 @@ const (
 	EventFailed          = "failed"             // the task has ended with an error; data: detail worker_id error_class
 	EventDead            = "dead"               // the lease of the last attempt expired; data: detail worker_id error_class
 	EventCancelled       = "cancelled"          // the task has ended because it was cancelled; data: detail worker_id
+	EventAsked           = "approval_asked"     // a person is asked before a call runs; data: approval_id kind tool tool_use_id readable status
+	EventDecided         = "approval_decided"   // a person decided, or nobody did in time; data: approval_id kind tool tool_use_id readable status message answers by
+	EventSuspended       = "suspended"          // the run waits for a person and holds no worker; data: detail worker_id
 )
 
 // EventUsage shows that the model has begun to answer.

@@ -65,6 +65,10 @@ type Policy struct {
 	Workspace Workspace `json:"workspace,omitempty" required:"false" enum:"context" doc:"context: the task runs in its context's own folder, which follows the context from worker to worker; default: the worker's folder"`
 	// Artifacts is nil when no files are uploaded.
 	Artifacts []string `json:"artifacts,omitempty" nullable:"false" required:"false" maxItems:"16" itemMinLength:"1" itemMaxLength:"256" doc:"Globs in the worker's folder (out/**, *.log): the files that match when the run ends are uploaded as artifacts"`
+	// Approval, Ask and Questions say what a person is asked about.
+	Approval  string   `json:"approval,omitempty" required:"false" enum:"never,ask" doc:"ask: a person is asked about what the worker's permission mode would refuse; default: never"`
+	Ask       []string `json:"ask,omitempty" nullable:"false" required:"false" maxItems:"64" itemMinLength:"1" itemMaxLength:"256" doc:"A person is asked about calls that match one of these permission rules of Claude, such as Bash(git push *) or WebFetch"`
+	Questions bool     `json:"questions,omitempty" required:"false" doc:"Claude may ask people questions"`
 }
 
 // TaskSpec describes a task to create.
@@ -121,6 +125,11 @@ func (s TaskSpec) Check() (wrong []FieldError) {
 			wrong = append(wrong, FieldError{Field: "policy.artifacts", Message: problem})
 		}
 	}
+	for _, rule := range s.Policy.Ask {
+		if problem := CheckAskRule(rule); problem != "" {
+			wrong = append(wrong, FieldError{Field: "policy.ask", Message: problem})
+		}
+	}
 	return wrong
 }
 
@@ -137,6 +146,8 @@ type TaskState struct {
 	ErrorClass      *string    `json:"error_class" doc:"Why the last attempt failed"`
 	CancelRequested bool       `json:"cancel_requested"`
 	Epoch           int64      `json:"epoch" doc:"Number of the current or last lease; never decreases"`
+	// Approval is never changed in place.
+	Approval *TaskApproval `json:"approval,omitempty" doc:"What it asks people about; absent if it does not"`
 }
 
 // Task is a unit of work for an agent. Lease and worker remain set after the end and are null while

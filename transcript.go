@@ -75,10 +75,11 @@ type TranscriptUpdate struct {
 
 // TranscriptState is the transcript that a task's context has, for its worker.
 type TranscriptState struct {
-	SessionID string `json:"session_id" doc:"Empty when there is no transcript"`
-	Size      int64  `json:"size"`
-	SHA256    string `json:"sha256"`
-	Parts     int    `json:"parts" doc:"How many parts it has"`
-	Earlier   int64  `json:"earlier" doc:"How many other tasks the context has"`
-	OnlyOn    string `json:"only_on,omitempty" doc:"The worker that alone has the transcript as the context's last task left it, because it could not be uploaded"`
+	SessionID string  `json:"session_id" doc:"Empty when there is no transcript"`
+	Size      int64   `json:"size"`
+	SHA256    string  `json:"sha256"`
+	Parts     int     `json:"parts" doc:"How many parts it has"`
+	Earlier   int64   `json:"earlier" doc:"How many other tasks the context has"`
+	Base      *string `json:"base,omitempty" doc:"Of a task that was suspended, whose own transcript this is: the sha256 of the context's when it began"`
+	OnlyOn    string  `json:"only_on,omitempty" doc:"The worker that alone has the transcript as the context's last task left it, because it could not be uploaded"`
 }

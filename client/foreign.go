@@ -53,6 +53,10 @@ func isOurs(raw []byte, out any) bool {
 		return v.Lease.ID != ""
 	case *bloom.ClaimResult:
 		return v.Leases != nil && v.Renewed != nil && v.Lost != nil && v.Cancel != nil
+	case *bloom.Approval:
+		return v.ID != ""
+	case *[]bloom.Approval:
+		return *v != nil
 	case *bloom.Worker:
 		return v.ID != ""
 	case *Registered:

@@ -56,6 +56,16 @@ func (t *transcripts) Open(ctx context.Context, task bloom.Task) (io.ReadCloser,
 	return content, unavailable(err)
 }
 
+// Ask asks people about a call.
+func (t *transcripts) Ask(ctx context.Context, task bloom.Task, q bloom.Ask) (bloom.Approval, error) {
+	api, _, err := t.of(task)
+	if err != nil {
+		return bloom.Approval{}, err
+	}
+	a, err := api.Ask(ctx, task.ID, q)
+	return a, unavailable(err)
+}
+
 // Put uploads a part.
 func (t *transcripts) Put(ctx context.Context, task bloom.Task, frame []byte) (bloom.TranscriptPart, error) {
 	api, lease, err := t.of(task)

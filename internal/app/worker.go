@@ -154,6 +154,7 @@ func claudeConfig(run config.Run, stateDir string, moves *transcripts, log *slog
 		PermissionMode: run.PermissionMode, AllowedTools: run.AllowedTool, DisallowedTools: run.DisallowedTool,
 		SettingSources: run.SettingSource, MCPConfig: run.MCPConfig, StrictMCPConfig: run.StrictMCP,
 		Model: run.Model, PassEnv: run.PassEnv, Silence: run.Silence, Background: 0, Warm: run.KeepAlive, Transcripts: moves, Workspaces: workspaces{moves}, AwaitOutcome: nil, Log: log,
+		Approvals: moves, ApprovalGrace: run.ApprovalGrace, AskRules: run.Ask,
 		Attachments: moves, Uploads: moves, UploadGrace: 0, MaxFiles: run.UploadMaxFiles, MaxFileBytes: int64(run.UploadMaxMiB) << 20,
 	}
 }

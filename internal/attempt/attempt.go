@@ -12,6 +12,8 @@ type Run struct {
 	Completion bloom.Completion
 	// Release, when not nil, releases the task instead of completing it.
 	Release *bloom.ReleaseSpec
+	// Suspend, when not nil, suspends the task instead, which waits for a person.
+	Suspend *bloom.SuspendSpec
 	// Refused means that the model's provider refused the worker's credentials, that there are
 	// none, or that they are limited and it is not known until when: the next task would fail, too.
 	Refused bool

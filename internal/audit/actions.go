@@ -55,6 +55,10 @@ const (
 	ActionScheduleStarted = "schedule_started" // a schedule started a task
 	ActionScheduleSkipped = "schedule_skipped" // a schedule skipped one or more times; data.count says how many
 
+	ActionApprovalAsked   = "approval_asked"   // a run asked a person before a call
+	ActionApprovalDecided = "approval_decided" // a person decided about a call, or nobody did in time; data has the input
+	ActionTaskSuspended   = "task_suspended"   // a run that waits for a person gave its lease back
+
 	ActionSecretsRotated   = "secrets_rotated"   // the secret key was rotated
 	ActionContextChanged   = "context_changed"   // a context was named, pinned or unpinned
 	ActionContextForgotten = "context_forgotten" // a context was deleted
@@ -72,6 +76,7 @@ const (
 	EntityConfig   = "config"
 
 	EntityKey      = "api_key"
+	EntityApproval = "approval"
 	EntitySchedule = "schedule"
 	EntitySession  = "session"
 	EntityContext  = "context"

@@ -120,6 +120,13 @@ type Config struct {
 	// Attachments opens the files that tasks were posted with. With nil, such tasks fail.
 	Attachments Attachments
 
+	// Approvals asks people about calls, for ApprovalGrace while claude waits; then the run is
+	// suspended. With nil, nobody is asked. AskRules are claude's permission rules about which people
+	// are asked in all tasks.
+	Approvals     Approvals
+	ApprovalGrace time.Duration
+	AskRules      []string
+
 	// Uploads uploads the files that tasks ask for. With nil, none are uploaded.
 	Uploads Uploads
 	// MaxFiles is the maximum number of files uploaded by a run, and MaxFileBytes the
@@ -143,6 +150,7 @@ func (c Config) withDefaults() Config {
 	c.MaxRetries = cmp.Or(c.MaxRetries, DefaultMaxRetries)
 	c.HintBytes = cmp.Or(c.HintBytes, DefaultHintBytes)
 	c.MaxLine = cmp.Or(c.MaxLine, DefaultMaxLine)
+	c.ApprovalGrace = cmp.Or(c.ApprovalGrace, DefaultApprovalGrace)
 	c.Log = cmp.Or(c.Log, slog.Default())
 	if c.Clock == nil {
 		c.Clock = timing.System{}

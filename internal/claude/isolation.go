@@ -40,7 +40,9 @@ const keptDays = 30
 // operator's, and goes where the operator sends it. Conversations, which belong to all contexts,
 // are kept as long as the operator says. There is no memory, unless PassEnv leaves it to the
 // operator.
-func (c Config) isolation() string {
+//
+// With rules, claude asks before it runs what they match.
+func (c Config) isolation(ask ...string) string {
 	env := map[string]string{"CLAUDE_CODE_DISABLE_CRON": "1"}
 	if !slices.Contains(c.PassEnv, noMemory) {
 		env[noMemory] = "1"
@@ -66,7 +68,11 @@ func (c Config) isolation() string {
 	if kept <= 0 {
 		kept = keptDays
 	}
-	return string(storable.MustJSON(map[string]any{"crossSessionInbound": "refuse", "apiKeyHelper": own.APIKeyHelper, "proxyAuthHelper": own.ProxyAuthHelper, "cleanupPeriodDays": kept, "env": env}))
+	settings := map[string]any{"crossSessionInbound": "refuse", "apiKeyHelper": own.APIKeyHelper, "proxyAuthHelper": own.ProxyAuthHelper, "cleanupPeriodDays": kept, "env": env}
+	if len(ask) > 0 {
+		settings["permissions"] = map[string][]string{"ask": ask}
+	}
+	return string(storable.MustJSON(settings))
 }
 
 // maxSettings limits what is read of claude's own settings, in bytes.

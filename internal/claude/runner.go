@@ -79,9 +79,13 @@ func (r *Runner) Run(ctx context.Context, task bloom.Task, emit func(typ string,
 	run := &taskRun{runner: r, config: r.config, task: task, emit: &emitter{emit: emit}}
 	v := run.do(ctx)
 	run.meterMu.Lock()
-	metrics := run.meter.metrics(r.config.Clock.Now().Sub(started).Milliseconds())
+	metrics := run.meter.metrics((r.config.Clock.Now().Sub(started) - run.limit.spent()).Milliseconds())
 	run.meterMu.Unlock()
 	metrics.Warnings = run.emit.outcomeWarnings()
+	if v.suspend != nil {
+		v.suspend.Metrics = metrics
+		return attempt.Run{Suspend: v.suspend}
+	}
 	run.emit.send(EventResult, data{"ok": v.ok, "error_class": v.class, "message": v.message, "metrics": metrics})
 	if v.release {
 		return attempt.Run{

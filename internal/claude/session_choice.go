@@ -28,6 +28,9 @@ func (t *taskRun) open(ctx context.Context, path string) (_ session, resumes boo
 		if t.stored != nil {
 			t.base = t.stored.SHA256
 		}
+		if t.suspendedOn != nil { // the stored transcript is the task's own
+			t.base = *t.suspendedOn
+		}
 	}
 	if was.SessionID != "" && was.Workdir == t.config.Workdir && t.config.WorkdirPerContext {
 		t.emit.warn("workdir_changed", "this context has its own working folder now; the files of its earlier tasks are still in "+was.Workdir)
@@ -50,6 +53,22 @@ func (t *taskRun) open(ctx context.Context, path string) (_ session, resumes boo
 	s.onSession = t.saveSession
 	s.onMessage = func(uuid string) { t.lastMessage = uuid }
 	s.args = append(t.runner.baseArgs(ctx, path), t.agentArgs(ctx)...)
+	if earlier := t.suspension(); earlier != nil {
+		t.goesOn = t.suspendedOn != nil && t.stored != nil && s.resume == t.stored.SessionID
+		if !t.goesOn {
+			t.emit.warn("suspension_lost", "the conversation of this task, which waited for a person, cannot be continued; it begins again")
+		}
+		if s.budget > 0 {
+			s.budget = max(1, s.budget-earlier.Metrics.Tokens())
+		}
+	}
+	if t.mayAsk() || t.goesOn {
+		s.asks, s.args = t, t.askArgs(s.args)
+		if t.task.Policy.Questions {
+			s.tools = s.tools.withQuestions()
+		}
+		return s, s.resume != "", nil
+	}
 	return t.withWarmProcess(ctx, s), s.resume != "", nil
 }
 

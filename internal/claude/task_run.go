@@ -2,6 +2,7 @@ package claude
 
 import (
 	"context"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -41,6 +42,13 @@ type taskRun struct {
 	ahead           bool   // it had files then that the server did not have
 	workspaceUpdate *bloom.WorkspaceUpdate
 
+	// Waiting for people; see asking.go.
+	parent      context.Context
+	limit       *timeLimit
+	suspendedAt *bloom.Approval // the request at which the run has stopped
+	suspendedOn *string         // the SHA-256 of the context's transcript, if the stored one is the suspended task's own
+	goesOn      bool            // claude goes on with the call that was asked about
+
 	meterMu sync.Mutex
 	meter   meter
 }
@@ -50,8 +58,13 @@ func (t *taskRun) do(parent context.Context) verdict {
 	if timeout == 0 {
 		timeout = bloom.DefaultTimeoutSec * time.Second
 	}
-	ctx, cancel := context.WithTimeoutCause(parent, timeout, errTimeout)
-	defer cancel()
+	if earlier := t.suspension(); earlier != nil {
+		timeout = max(time.Second, timeout-time.Duration(earlier.Metrics.DurationMS)*time.Millisecond)
+	}
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	t.parent, t.limit = parent, newTimeLimit(timeout, func() { cancel(errTimeout) })
+	defer t.limit.timer.Stop()
 	path, err := Locate(t.config.Path)
 	if err != nil {
 		t.config.Log.Error("claude is missing", "error", err)
@@ -93,11 +106,16 @@ func (t *taskRun) do(parent context.Context) verdict {
 	if err != nil {
 		return t.notReady(ctx, "the context's transcript cannot be fetched now", err)
 	}
-	prompt := t.preamble + t.prompt(ctx)
+	prompt := ""
+	if !t.goesOn {
+		prompt = t.preamble + t.prompt(ctx)
+	}
 	out := session.turn(ctx, prompt)
 	if resumes && (out.noConversation() || t.restored && out.refusedSession()) && ctx.Err() == nil {
 		t.emit.warn("session_gone", "claude cannot resume this context's session; starting a new one")
-		prompt = strings.TrimPrefix(prompt, t.preamble)
+		if prompt = strings.TrimPrefix(prompt, t.preamble); t.goesOn {
+			t.goesOn, prompt = false, t.prompt(ctx)
+		}
 		t.preamble = ""
 		if t.config.Transcripts != nil && t.exclusive {
 			t.stored, t.storedParts, t.local = nil, 0, nil
@@ -111,8 +129,13 @@ func (t *taskRun) do(parent context.Context) verdict {
 		out = session.turn(ctx, prompt)
 	}
 	v := t.conclude(out)
+	if v.suspend != nil {
+		return v
+	}
 	if v.ok && t.task.DesiredFormat == bloom.FormatJSON {
-		v = t.asJSON(ctx, session, v)
+		if v = t.asJSON(ctx, session, v); v.suspend != nil {
+			return v
+		}
 	}
 	keeping, stop := t.keeping(parent)
 	defer stop()
@@ -160,6 +183,9 @@ func (t *taskRun) conclude(out outcome) verdict {
 	}
 	if len(out.background) > 0 || out.unwatched {
 		t.emit.warn("background_work", "work that claude had started in the background was still running at the end and was stopped")
+	}
+	if errors.Is(out.stopped, errSuspended) {
+		return t.suspended()
 	}
 	t.warnOfDenials(out)
 	v := verdictOf(out)

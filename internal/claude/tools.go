@@ -56,7 +56,7 @@ var toolRules = map[string]toolRule{
 	"Write":                  {false, "the permission mode decides"},
 
 	"Artifact":                 {true, "publishes on the operator's account"},
-	"AskUserQuestion":          {true, "nobody can answer"},
+	"AskUserQuestion":          {true, "nobody can answer, unless policy.questions lets a person be asked"},
 	"ClaudeDesign":             {true, "uses the operator's account"},
 	"CronCreate":               {true, "its work starts after the task, in any process of the folder"},
 	"CronDelete":               {true, "changes the schedules of others"},
@@ -92,12 +92,17 @@ type toolPolicy struct {
 
 	mu      sync.Mutex
 	unknown map[string]bool // denied tools that are not in toolRules
+
+	questions bool // claude may ask people questions
 }
 
 // denied reports whether no task may use the tool. Tools of MCP servers have the names
 // mcp__SERVER__TOOL: the operator decides about them with the servers. The operator may also
 // allow a tool that the table lacks, but none that it denies.
 func (p *toolPolicy) denied(tool string) bool {
+	if p.questions && tool == askTool {
+		return false
+	}
 	rule, known := toolRules[tool]
 	return rule.denied || !known && !strings.HasPrefix(tool, "mcp__") && !slices.ContainsFunc(p.config.AllowedTools, func(allowed string) bool {
 		return toolName(allowed) == tool
@@ -116,7 +121,7 @@ func (p *toolPolicy) option() string {
 	defer p.mu.Unlock()
 	names := slices.Collect(maps.Keys(p.unknown))
 	for name, rule := range toolRules {
-		if rule.denied {
+		if rule.denied && p.denied(name) {
 			names = append(names, name)
 		}
 	}

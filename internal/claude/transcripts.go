@@ -78,7 +78,7 @@ func (t *taskRun) syncSession(ctx context.Context, saved savedSession) (savedSes
 	case st.SessionID == "" && saved.SessionID != "" && !saved.Movable:
 		return saved, nil // it began before the worker stored transcripts
 	}
-	t.stored, t.storedParts = versionOf(st), st.Parts
+	t.stored, t.storedParts, t.suspendedOn = versionOf(st), st.Parts, st.Base
 	if current := saved.current(t.stored, t.task.ID); current != nil && saved.Workdir == t.workdir {
 		if !same(current, saved.Next) {
 			t.runner.pool.evict(t.task.ContextID)
@@ -99,7 +99,7 @@ func (t *taskRun) syncSession(ctx context.Context, saved savedSession) (savedSes
 		return savedSession{}, nil
 	}
 	err = t.fetch(ctx, &st)
-	t.stored, t.storedParts = versionOf(st), st.Parts
+	t.stored, t.storedParts, t.suspendedOn = versionOf(st), st.Parts, st.Base
 	if errors.Is(err, ErrUnavailable) {
 		return saved, err
 	}

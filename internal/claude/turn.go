@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -103,6 +104,7 @@ type coldSession struct {
 	meter     *meter
 	meterMu   *sync.Mutex
 	emit      *emitter
+	asks      *taskRun        // asks people; nil if it does not
 	onSession func(id string) // called once per turn, as soon as the id is known
 	onMessage func(id string) // called for claude's messages; may be nil
 }
@@ -138,9 +140,20 @@ func (s *coldSession) attempt(parent context.Context, prompt string) outcome {
 	if err != nil {
 		return outcome{startErr: err}
 	}
+	stdin := io.Reader(strings.NewReader(prompt))
+	if s.asks != nil {
+		asking, input, err := s.asks.begin(ctx, watch, prompt)
+		if err != nil {
+			closeFiles(credentials)
+			return outcome{startErr: err}
+		}
+		defer asking.close()
+		defer input.Close()
+		watch.asks, stdin = asking, input
+	}
 	p, err := process.Start(process.Command{
 		Path: s.path, Args: s.turnArgs(), Dir: s.workdir, Env: append(env, traceEnv(parent)...), ExtraFiles: credentials,
-		Stdin: strings.NewReader(prompt), Stdout: stdout, Stderr: stderr, Grace: s.config.Grace,
+		Stdin: stdin, Stdout: stdout, Stderr: stderr, Grace: s.config.Grace,
 	})
 	closeFiles(credentials)
 	if err != nil {
@@ -195,6 +208,9 @@ func (s *coldSession) supervise(ctx context.Context, p *process.Process, w *watc
 			continue
 		case <-resulted:
 			resulted = nil
+			if w.asks != nil {
+				w.asks.close()
+			}
 			timer := time.NewTimer(s.config.AfterResult)
 			defer timer.Stop()
 			afterResult = timer.C
@@ -210,7 +226,11 @@ func (s *coldSession) supervise(ctx context.Context, p *process.Process, w *watc
 		case <-ctx.Done():
 		}
 		w.note(func(*outcome) { w.stopping = true })
-		p.Stop()
+		if errors.Is(context.Cause(ctx), errSuspended) {
+			p.Kill() // it would write that the call was interrupted
+		} else {
+			p.Stop()
+		}
 		<-p.Done()
 		return context.Cause(ctx)
 	}
@@ -220,7 +240,7 @@ func (s *coldSession) supervise(ctx context.Context, p *process.Process, w *watc
 // counts even if the process ended, or printed its result, before it was stopped.
 func causeFromOutput(ctx context.Context) error {
 	cause := context.Cause(ctx)
-	for _, of := range []error{errBudget, errNotRetryable, errProtocol, errToolOffered, errToolUsed} {
+	for _, of := range []error{errBudget, errNotRetryable, errProtocol, errToolOffered, errToolUsed, errSuspended, errNotResumed} {
 		if errors.Is(cause, of) {
 			return cause
 		}

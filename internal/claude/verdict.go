@@ -17,10 +17,11 @@ type verdict struct {
 	class     bloom.ErrorClass // when not ok
 	message   string           // when not ok, a sentence
 	retryable bool
-	release   bool   // release the task instead of completing it
-	notBefore int64  // when it may start again, with release; Unix milliseconds
-	refused   bool   // the worker's credentials, whatever the task; or limited, no one knows until when
-	output    string // the answer, possibly partial
+	release   bool               // release the task instead of completing it
+	notBefore int64              // when it may start again, with release; Unix milliseconds
+	refused   bool               // the worker's credentials, whatever the task; or limited, no one knows until when
+	suspend   *bloom.SuspendSpec // suspend the task instead; it waits for a person
+	output    string             // the answer, possibly partial
 }
 
 func failed(class bloom.ErrorClass, message string) verdict {
@@ -139,6 +140,10 @@ func stoppedVerdict(o outcome) verdict {
 		return failed(bloom.ClassBudgetExceeded, "the task used more tokens than policy.budget allows")
 	case errors.Is(o.stopped, errProtocol):
 		return failed(bloom.ClassCrashed, errProtocol.Error())
+	case errors.Is(o.stopped, errNotResumed):
+		v := failed(bloom.ClassInternal, errNotResumed.Error()+"; another version of claude may")
+		v.retryable = true
+		return v
 	case errors.Is(o.stopped, errToolUsed):
 		return failed(bloom.ClassPermissionDenied, o.stopped.Error())
 	case errors.Is(o.stopped, errToolOffered):

@@ -24,6 +24,8 @@ type watcher struct {
 	process  string        // cold, new, spare or living; shown in the session event
 	ended    bool          // resulted is closed
 	stopping bool          // the worker stops claude, which then also ends its background work
+	asks     *asking       // answers what claude asks; nil if it does not ask
+	asking   bool          // a person is being asked
 	rejected bool          // nothing of this process counts, so that another can run the turn
 
 	mu         sync.Mutex
@@ -67,6 +69,9 @@ func (w *watcher) line(line []byte) {
 		return
 	}
 	m, ok := parse(line)
+	if ok && w.asks != nil && w.asks.line(m, line) {
+		return
+	}
 	if !ok {
 		w.noise(line)
 		return
@@ -231,6 +236,8 @@ func (w *watcher) patience() time.Duration {
 	defer w.mu.Unlock()
 	c, silent, tasks := w.session.config, time.Since(w.last), w.seen.background
 	switch {
+	case w.asking:
+		return c.Silence
 	case w.seen.result != nil && w.seen.told && len(tasks) == 0: // another turn begins at once, if at all
 		return c.AfterResult - silent
 	case w.seen.result == nil || w.seen.told || len(tasks) == 0 || slices.ContainsFunc(tasks, func(b backgroundTask) bool { return !b.endless() }):

@@ -84,6 +84,7 @@ type commands struct {
 	Run       taskRunCmd   `cmd:"" group:"Tasks:" help:"Submit a task and follow it: short for bloom task run."`
 	Logs      taskLogsCmd  `cmd:"" group:"Tasks:" help:"Show a task's events: short for bloom task logs."`
 	Task      taskCmd      `cmd:"" group:"Tasks:" help:"Run, list, follow, cancel and requeue tasks."`
+	Approvals approvalsCmd `cmd:"" group:"Tasks:" help:"Decide what Claude may do."`
 	Schedules schedulesCmd `cmd:"" group:"Tasks:" help:"Start tasks by the clock."`
 	Contexts  contextsCmd  `cmd:"" group:"Tasks:" help:"List, show and remove conversations."`
 	Artifacts artifactsCmd `cmd:"" group:"Tasks:" help:"List, read, verify and move results and files."`

@@ -37,6 +37,9 @@ type taskFlags struct {
 	Delay          time.Duration `name:"delay" group:"When and where it runs:" placeholder:"DURATION" help:"Start after this delay."`
 	Ordered        bool          `name:"ordered" group:"When and where it runs:" help:"Wait for the earlier ordered tasks of the context."`
 	Workspace      string        `name:"workspace" group:"Files and output:" enum:",context" default:"" placeholder:"context" help:"context: run in the context's own folder, which follows it from worker to worker."`
+	Ask            []string      `name:"ask" group:"Limits:" sep:"none" placeholder:"RULE" help:"Permission rule of claude, such as 'Bash(git push *)': a person is asked before a call that matches (repeatable)."`
+	AskRefused     bool          `name:"ask-refused" group:"Limits:" help:"Ask a person about what the worker's permission mode would refuse."`
+	Questions      bool          `name:"questions" group:"Limits:" help:"Claude may ask people questions."`
 	IdempotencyKey string        `name:"idempotency-key" group:"When and where it runs:" placeholder:"KEY" help:"Submit only once under this key."`
 }
 
@@ -75,7 +78,7 @@ func (f *taskFlags) spec(inv *invocation) (bloom.TaskSpec, error) {
 	}
 	spec := bloom.TaskSpec{
 		ContextID: conversation, AgentSlug: f.Agent, Prompt: prompt, ContextHints: f.Hint,
-		Policy:        bloom.Policy{TimeoutSec: seconds, Budget: f.Budget, Ordered: f.Ordered, Workspace: bloom.Workspace(f.Workspace), Artifacts: f.Artifact},
+		Policy:        bloom.Policy{TimeoutSec: seconds, Budget: f.Budget, Ordered: f.Ordered, Workspace: bloom.Workspace(f.Workspace), Artifacts: f.Artifact, Ask: f.Ask, Approval: approvalPolicy(f.AskRefused), Questions: f.Questions},
 		DesiredFormat: bloom.Format(f.Format), MaxAttempts: f.MaxAttempts, Priority: f.Priority,
 		Labels: f.Label, IdempotencyKey: f.IdempotencyKey,
 	}
@@ -218,4 +221,11 @@ func (c *taskSubmitCmd) Run(inv *invocation) error {
 	}
 	_, err = fmt.Fprintln(inv.Out, task.ID)
 	return err
+}
+
+func approvalPolicy(ask bool) string {
+	if ask {
+		return bloom.PolicyAsk
+	}
+	return ""
 }

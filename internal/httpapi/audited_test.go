@@ -85,6 +85,15 @@ func changes() map[string]change {
 		"POST /api/runtime/llm-tasks/{id}/heartbeat": {[]string{"task_started"}, ofLease(200, "/heartbeat", `{"lease_id":"LEASE"}`)},
 		"POST /api/runtime/llm-tasks/{id}/release":   {[]string{"task_released"}, ofLease(200, "/release", `{"lease_id":"LEASE","reason":"full"}`)},
 		"POST /api/runtime/llm-tasks/{id}/complete":  {[]string{"task_completed"}, ofLease(200, "/complete", `{"lease_id":"LEASE","status":"success","output":"o"}`)},
+		"POST /api/runtime/llm-tasks/{id}/ask":       {[]string{"approval_asked"}, ofLease(200, "/ask", askBody)},
+		"POST /api/runtime/approvals/{id}": {[]string{"approval_decided"}, func(r *fixture, key string) {
+			_, _, a := r.asked(askBody)
+			r.call(200, nil, "POST", "/approvals/"+a.ID, `{"decision":"allow","input_sha256":"`+a.InputSHA256+`"}`, auth.HeaderKey, key)
+		}},
+		"POST /api/runtime/llm-tasks/{id}/suspend": {[]string{"task_suspended"}, func(r *fixture, key string) {
+			at, lease, a := r.asked(askBody)
+			r.call(200, nil, "POST", at+"/suspend", `{"lease_id":"`+lease+`","approval_id":"`+a.ID+`","transcript":{"session_id":"01990a3e-7c1a-7f00-8a10-00000000000c","size":1,"sha256":"x","base":""}}`, auth.HeaderKey, key)
+		}},
 		"PUT /api/runtime/llm-tasks/{id}/artifacts": {[]string{"artifact_added"}, func(r *fixture, key string) {
 			at, lease := r.leasedTask()
 			r.call(200, nil, "PUT", at+"/artifacts?lease_id="+lease+"&path=f&sha256="+sumOf("x"), "x", auth.HeaderKey, key)

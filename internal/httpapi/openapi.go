@@ -175,7 +175,7 @@ func (s *Server) splitInputs() {
 		input.Required = nil
 		schemas[name+"Input"] = &input
 		schemas[name].Required = always
-		for _, body := range []string{"TaskSpec", "WorkerSpec", "Completion"} {
+		for _, body := range []string{"TaskSpec", "WorkerSpec", "Completion", "SuspendSpec"} {
 			for _, p := range schemas[body].Properties {
 				if p.Ref == refTo+name {
 					p.Ref += "Input"

@@ -23,6 +23,8 @@ import (
 var leaseInBody = map[string]string{
 	"heartbeat": "",
 	"release":   "",
+	"ask":       `,"kind":"tool","tool":"Bash","tool_use_id":"t","input":{}`,
+	"suspend":   `,"approval_id":"0e9b5a4e-52f3-4c1c-9d0b-6f6b3a1f7d10","transcript":{"session_id":"s","sha256":"x"}`,
 	"complete":  `,"status":"success","output":"","metrics":{"duration_ms":1}`,
 }
 

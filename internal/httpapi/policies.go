@@ -49,6 +49,8 @@ var policies = map[string]auth.Policy{
 	"GET /api/runtime/llm-tasks/{id}/results":      auth.Read,
 	"GET /api/runtime/problems":                    auth.Read,
 	"GET /api/runtime/runs":                        auth.Read,
+	"GET /api/runtime/approvals":                   auth.Read,
+	"GET /api/runtime/approvals/{id}":              auth.Read,
 	"GET /api/runtime/schedules":                   auth.Read,
 	"GET /api/runtime/schedules/{name}":            auth.Read,
 	"GET /api/runtime/stats":                       auth.Read,
@@ -61,6 +63,7 @@ var policies = map[string]auth.Policy{
 	// Clients, who may act on tasks.
 	"DELETE /api/runtime/contexts/{id}":            auth.Client,
 	"PATCH /api/runtime/contexts/{id}":             auth.Client,
+	"POST /api/runtime/approvals/{id}":             auth.Client,
 	"DELETE /api/runtime/schedules/{name}":         auth.Client,
 	"POST /api/runtime/schedules/{name}/pause":     auth.Client,
 	"POST /api/runtime/schedules/{name}/resume":    auth.Client,
@@ -83,6 +86,8 @@ var policies = map[string]auth.Policy{
 
 	// Workers, on their own leases.
 	"PUT /api/runtime/llm-tasks/{id}/artifacts":          auth.Worker,
+	"POST /api/runtime/llm-tasks/{id}/ask":               auth.Worker,
+	"POST /api/runtime/llm-tasks/{id}/suspend":           auth.Worker,
 	"POST /api/runtime/llm-tasks/{id}/complete":          auth.Worker,
 	"GET /api/runtime/llm-tasks/{id}/earlier":            auth.Worker,
 	"POST /api/runtime/llm-tasks/{id}/events":            auth.Worker,

@@ -16,6 +16,7 @@ func (s *Server) routes() {
 	s.problemRoutes()
 	s.filterRoutes()
 	s.scheduleRoutes()
+	s.approvalRoutes()
 	s.sessionRoutes()
 	s.accessRoutes()
 	s.taskRoutes()

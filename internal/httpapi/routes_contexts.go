@@ -78,14 +78,14 @@ func (s *Server) contextRoutes() {
 		})
 	handle(s, route{method: http.MethodGet, path: transcriptPath, id: "transcript-state", small: true, summary: "The state of the transcript of a held task's context", tag: "leases"},
 		underLease(s, func(ctx context.Context, _ *call, task bloom.Task) (*reply[bloom.TranscriptState], error) {
-			st, _, err := s.svc.Transcripts.Transcript(ctx, task.ContextID, false)
+			st, _, err := s.svc.Transcripts.Transcript(ctx, task, false)
 			return &reply[bloom.TranscriptState]{http.StatusOK, st}, err
 		}))
 	handle(s, route{method: http.MethodGet, path: transcriptPath + "/content", id: "transcript-content", summary: "The transcript of a held task's context, compressed", tag: "leases"}, underLease(s, s.transcriptContent))
 	handle(s, route{method: http.MethodPut, path: transcriptPath, id: "put-transcript-part", summary: "Upload what a turn added to its context's transcript", tag: "leases", raw: true}, s.putTranscriptPart)
 	handle(s, route{method: http.MethodGet, path: workspacePath, id: "workspace-state", small: true, summary: "The state of the working folder of a held task's context", tag: "leases"},
 		underLease(s, func(ctx context.Context, _ *call, task bloom.Task) (*reply[bloom.WorkspaceState], error) {
-			st, _, err := s.svc.Transcripts.Workspace(ctx, task.ContextID, false)
+			st, _, err := s.svc.Transcripts.Workspace(ctx, task, false)
 			return &reply[bloom.WorkspaceState]{http.StatusOK, st}, err
 		}))
 	handle(s, route{method: http.MethodGet, path: workspacePath + "/content", id: "workspace-content", summary: "The working folder of a held task's context, as a compressed tar archive", tag: "leases"},
@@ -93,7 +93,7 @@ func (s *Server) contextRoutes() {
 			if err := s.countStream(c); err != nil {
 				return nil, err
 			}
-			st, content, err := s.svc.Transcripts.Workspace(ctx, task.ContextID, true)
+			st, content, err := s.svc.Transcripts.Workspace(ctx, task, true)
 			return s.frames(ctx, c, task, st.SHA256, content), err
 		}))
 	handle(s, route{method: http.MethodPut, path: workspacePath, id: "put-workspace-part", summary: "Upload a part of what a task made of its context's working folder", tag: "leases", raw: true}, s.putTranscriptPart)
@@ -154,7 +154,7 @@ func (s *Server) transcriptContent(ctx context.Context, c *call, task bloom.Task
 	if err := s.countStream(c); err != nil {
 		return nil, err
 	}
-	st, content, err := s.svc.Transcripts.Transcript(ctx, task.ContextID, true)
+	st, content, err := s.svc.Transcripts.Transcript(ctx, task, true)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,8 @@ func GrantLease(t bloom.TaskState, taskID, contextID, leaseID, workerID string, 
 	switch {
 	case t.Status != bloom.TaskQueued:
 		return Transition{}, bloom.Conflict("Task status is '%s', expected 'queued'", t.Status)
+	case awaits(t):
+		return Transition{}, bloom.Conflict("Task waits for a person's decision")
 	case ordered:
 		return Transition{}, bloom.Conflict("Task waits for an earlier ordered task of its context")
 	case t.RunAt > now:
@@ -71,16 +73,17 @@ func Finish(t bloom.TaskState, l bloom.Lease, c bloom.Completion, now int64) (Tr
 	}
 	l.Status, l.LastHeartbeat = bloom.LeaseReleased, now
 	t.UpdatedAt = now
+	t = attemptEnded(t)
 	t.LeaseID, t.WorkerID = &l.ID, &l.WorkerID
 	tr := Transition{Action: audit.ActionTaskCompleted}
 	class := errorClass(c)
 	switch {
 	case c.Status == bloom.OutcomeSuccess:
-		t.Status, t.ErrorClass = bloom.TaskCompleted, nil
+		t.Status, t.ErrorClass, t.Approval = bloom.TaskCompleted, nil, nil
 		tr.Event, tr.Detail = bloom.EventCompleted, "Completed by "+l.WorkerID
 	case t.CancelRequested:
 		class = bloom.ClassCancelled
-		t.Status, t.ErrorClass = bloom.TaskCancelled, &class
+		t.Status, t.ErrorClass, t.Approval = bloom.TaskCancelled, &class, nil
 		tr.Action, tr.Event, tr.Detail = audit.ActionTaskCancelled, bloom.EventCancelled, "Cancelled; stopped by "+l.WorkerID
 	case c.Retryable && c.LeaseID != "" && t.Attempts < t.MaxAttempts:
 		if class != bloom.ClassWorkerLost {
@@ -90,7 +93,7 @@ func Finish(t bloom.TaskState, l bloom.Lease, c bloom.Completion, now int64) (Tr
 		tr.Action, tr.Event = audit.ActionTaskRetried, bloom.EventRetried
 		tr.Detail = fmt.Sprintf("Attempt %d of %d failed (%s); will be retried", t.Attempts, t.MaxAttempts, class)
 	default:
-		t.Status, t.ErrorClass = bloom.TaskFailed, &class
+		t.Status, t.ErrorClass, t.Approval = bloom.TaskFailed, &class, nil
 		tr.Event, tr.Detail = bloom.EventFailed, fmt.Sprintf("Failed on %s (%s)", l.WorkerID, class)
 	}
 	tr.Task, tr.Lease = t, l
@@ -131,6 +134,7 @@ func Release(t bloom.TaskState, l bloom.Lease, reason string, notBefore, now int
 		return Transition{}, bloom.ErrLeaseLost
 	}
 	l.Status, l.LastHeartbeat = bloom.LeaseReleased, now
+	t = attemptEnded(t)
 	t.Attempts--
 	if t.CancelRequested {
 		return cancelled(t, l, now, "Cancelled; released by "+l.WorkerID), nil
@@ -144,7 +148,7 @@ func Release(t bloom.TaskState, l bloom.Lease, reason string, notBefore, now int
 
 func cancelled(t bloom.TaskState, l bloom.Lease, now int64, detail string) Transition {
 	class := bloom.ClassCancelled
-	t.Status, t.UpdatedAt, t.ErrorClass = bloom.TaskCancelled, now, &class
+	t.Status, t.UpdatedAt, t.ErrorClass, t.Approval = bloom.TaskCancelled, now, &class, nil
 	return Transition{Task: t, Lease: l, Action: audit.ActionTaskCancelled, Event: bloom.EventCancelled, Detail: detail}
 }
 
@@ -155,6 +159,7 @@ func Expire(t bloom.TaskState, l bloom.Lease, now int64) Transition {
 		return Transition{Task: t, Lease: l, Noop: true}
 	}
 	l.Status = bloom.LeaseExpired
+	t = attemptEnded(t)
 	class := bloom.ClassWorkerLost
 	switch {
 	case t.CancelRequested:
@@ -165,7 +170,7 @@ func Expire(t bloom.TaskState, l bloom.Lease, now int64) Transition {
 			Detail: fmt.Sprintf("Lease of %s expired (attempt %d of %d); back in the queue", l.WorkerID, t.Attempts, t.MaxAttempts),
 		}
 	}
-	t.Status, t.UpdatedAt, t.ErrorClass = bloom.TaskDead, now, &class
+	t.Status, t.UpdatedAt, t.ErrorClass, t.Approval = bloom.TaskDead, now, &class, nil
 	return Transition{
 		Task: t, Lease: l, Action: audit.ActionTaskDead, Event: bloom.EventDead,
 		Detail: fmt.Sprintf("Lease of %s expired on the last of %d attempts", l.WorkerID, t.MaxAttempts),

@@ -86,6 +86,9 @@ var operations = map[lifecycle.Operation]func(situation) (lifecycle.Transition, 
 	lifecycle.OpRelease: func(s situation) (lifecycle.Transition, error) {
 		return lifecycle.Release(s.task, s.lease, "drain", 0, now)
 	},
+	lifecycle.OpSuspend: func(s situation) (lifecycle.Transition, error) {
+		return lifecycle.Suspend(s.task, s.lease, bloom.Approval{ID: "a", Tool: "Bash", Status: bloom.ApprovalPending}, bloom.Metrics{}, now)
+	},
 	lifecycle.OpExpire:  func(s situation) (lifecycle.Transition, error) { return lifecycle.Expire(s.task, s.lease, now), nil },
 	lifecycle.OpCancel:  func(s situation) (lifecycle.Transition, error) { return lifecycle.Cancel(s.task, now) },
 	lifecycle.OpRequeue: func(s situation) (lifecycle.Transition, error) { return lifecycle.Requeue(s.task, now) },
@@ -170,7 +173,7 @@ func checkInvariants(t *testing.T, op lifecycle.Operation, s situation, tr lifec
 	switch op {
 	case lifecycle.OpLease:
 		wantEpoch, wantAttempts = before.Epoch+1, before.Attempts+1
-	case lifecycle.OpRelease:
+	case lifecycle.OpRelease, lifecycle.OpSuspend:
 		wantAttempts--
 	case lifecycle.OpRequeue:
 		wantEpoch, wantAttempts = before.Epoch+1, 0

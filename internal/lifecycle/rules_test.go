@@ -15,7 +15,7 @@ func TestAStaleLeaseIsRefusedEverywhere(t *testing.T) {
 		if s.lease.Epoch == s.task.Epoch {
 			continue
 		}
-		for _, op := range []lifecycle.Operation{lifecycle.OpHeartbeat, lifecycle.OpSucceed, lifecycle.OpFail, lifecycle.OpRetry, lifecycle.OpRelease} {
+		for _, op := range []lifecycle.Operation{lifecycle.OpHeartbeat, lifecycle.OpSucceed, lifecycle.OpFail, lifecycle.OpRetry, lifecycle.OpRelease, lifecycle.OpSuspend} {
 			if _, err := operations[op](s); !errors.Is(err, bloom.ErrLeaseLost) {
 				t.Errorf("%s on %s: got %v, want lease_lost", op, s, err)
 			}

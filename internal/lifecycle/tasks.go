@@ -17,6 +17,7 @@ const (
 	OpFail      Operation = "fail"      // completion with an error
 	OpRetry     Operation = "retry"     // completion with an error marked retryable
 	OpRelease   Operation = "release"   // its worker releases it
+	OpSuspend   Operation = "suspend"   // its run waits for a person
 	OpExpire    Operation = "expire"    // the reaper found its lease overdue
 	OpCancel    Operation = "cancel"
 	OpRequeue   Operation = "requeue"
@@ -49,6 +50,8 @@ var Edges = []Edge{
 	{bloom.TaskLeased, OpRetry, bloom.TaskCancelled, "cancel requested"},
 	{bloom.TaskLeased, OpRelease, bloom.TaskQueued, ""},
 	{bloom.TaskLeased, OpRelease, bloom.TaskCancelled, "cancel requested"},
+	{bloom.TaskLeased, OpSuspend, bloom.TaskQueued, ""},
+	{bloom.TaskLeased, OpSuspend, bloom.TaskCancelled, "cancel requested"},
 	{bloom.TaskLeased, OpExpire, bloom.TaskQueued, "attempts left"},
 	{bloom.TaskLeased, OpExpire, bloom.TaskDead, "no attempts left"},
 	{bloom.TaskLeased, OpExpire, bloom.TaskCancelled, "cancel requested"},
@@ -63,6 +66,8 @@ var Edges = []Edge{
 	{bloom.TaskRunning, OpRetry, bloom.TaskCancelled, "cancel requested"},
 	{bloom.TaskRunning, OpRelease, bloom.TaskQueued, ""},
 	{bloom.TaskRunning, OpRelease, bloom.TaskCancelled, "cancel requested"},
+	{bloom.TaskRunning, OpSuspend, bloom.TaskQueued, ""},
+	{bloom.TaskRunning, OpSuspend, bloom.TaskCancelled, "cancel requested"},
 	{bloom.TaskRunning, OpExpire, bloom.TaskQueued, "attempts left"},
 	{bloom.TaskRunning, OpExpire, bloom.TaskDead, "no attempts left"},
 	{bloom.TaskRunning, OpExpire, bloom.TaskCancelled, "cancel requested"},
@@ -107,7 +112,7 @@ func Requeue(t bloom.TaskState, now int64) (Transition, error) {
 	}
 	t = requeued(t, nil, now, now)
 	t.Epoch++
-	t.Attempts, t.Errors, t.CancelRequested = 0, 0, false
+	t.Attempts, t.Errors, t.CancelRequested, t.Approval = 0, 0, false, nil
 	return Transition{Task: t, Action: audit.ActionTaskRequeued, Event: bloom.EventRequeued, Detail: "Requeued manually"}, nil
 }
 
@@ -117,6 +122,8 @@ func OrderGate(t bloom.TaskState, blocked bool, now int64) contract.Gate {
 	switch {
 	case blocked:
 		return contract.GateOrdered
+	case awaits(t):
+		return contract.GateApproval
 	case t.RunAt > now:
 		return contract.GateDelayed
 	}

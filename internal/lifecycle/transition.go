@@ -38,7 +38,7 @@ func Audited(t bloom.TaskState) audit.TaskState {
 // alone.
 func Same(t, b bloom.TaskState) bool {
 	return t.Status == b.Status && t.UpdatedAt == b.UpdatedAt && t.Epoch == b.Epoch && t.Attempts == b.Attempts &&
-		t.CancelRequested == b.CancelRequested && t.RunAt == b.RunAt
+		t.CancelRequested == b.CancelRequested && t.RunAt == b.RunAt && t.Approval == b.Approval
 }
 
 // EventData returns the data of the transition's event in the task's stream.

@@ -37,6 +37,9 @@ func (u *Unit) apply(t *Task, l *bloom.Lease, tr lifecycle.Transition, actor str
 	}
 	u.applyLease(l, tr.Lease)
 	u.updateContext(t, before, l == nil && tr.Lease.ID != "")
+	if err := u.approvalEnded(t, before); err != nil {
+		return err
+	}
 	u.record(t, tr, actor)
 	if t.Policy.Ordered && tr.Task.Status.Terminal() {
 		return u.openNext(t.ContextID)

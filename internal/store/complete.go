@@ -86,6 +86,7 @@ func (u *Unit) complete(r contract.CompleteRequest) (none bloom.Completed, err e
 			return done, err
 		}
 	}
+	earlier := t.Approval
 	tr, err := lifecycle.Finish(t.TaskState, *l, r.Completion, u.Now)
 	if err != nil {
 		return none, err
@@ -95,8 +96,13 @@ func (u *Unit) complete(r contract.CompleteRequest) (none bloom.Completed, err e
 	} else if l.Usage != (bloom.Usage{}) { // such as of a worker that was killed
 		r.Completion.Metrics = r.Completion.Metrics.WithUsage(l.Usage)
 	}
-	if err := u.apply(t, l, tr, r.Actor); err != nil {
+	u.completing = t.ID
+	err = u.apply(t, l, tr, r.Actor)
+	if u.completing = ""; err != nil {
 		return none, err
+	}
+	if earlier != nil && earlier.Suspended != nil { // the lease's usage is its own; the result's is the whole run's
+		r.Completion.Metrics = lifecycle.Together(earlier.Suspended.Metrics, r.Completion.Metrics)
 	}
 	o := &Outcome{BodyHash: r.BodyHash, PendingUpload: r.PendingUpload}
 	o.Artifact, o.Result = r.Records(*l, u.Now)
@@ -104,6 +110,11 @@ func (u *Unit) complete(r contract.CompleteRequest) (none bloom.Completed, err e
 	outcomes.set(u, key, o)
 	if err := u.saveConversation(t, *l, r); err != nil {
 		return none, err
+	}
+	if earlier != nil && earlier.Suspended != nil && t.Approval == nil {
+		if err := u.dropSuspended(t); err != nil {
+			return none, err
+		}
 	}
 	task, err := u.withText(t)
 	if err != nil {

@@ -56,6 +56,9 @@ func (s *Store) Reap(ctx context.Context, limit int) (did contract.Reaped, err e
 	if err := s.openOrdered(ctx); err != nil { // it must not keep leases from expiring
 		s.log.Warn("ordered tasks that wait for nothing were not looked for", "error", err)
 	}
+	if _, err := s.ExpireApprovals(ctx, limit); err != nil {
+		s.log.Warn("requests that nobody decided were not looked for", "error", err)
+	}
 	return did, nil
 }
 

@@ -64,6 +64,7 @@ func (l *Load) Run(n Native) {
 	run(l, agedAudit, loadAgedAudit)
 	run(l, &apiKeys.Query, loadAPIKeys)
 	run(l, &schedules.Query, loadSchedules)
+	run(l, &approvals.Query, loadApprovals)
 	run(l, &sessions.Query, loadSessions)
 	run(l, &settings.Query, loadSettings)
 	run(l, exports, loadExport)

@@ -319,6 +319,7 @@ func (d *Dialect) remove(c *Changes, add func(string, ...any)) {
 		numbers(`DELETE FROM task_events`, "task", seqs)
 		add(`DELETE FROM leases`+of+` AND status <> 'active'`, ids)
 		add(`DELETE FROM llm_results`+of, ids)
+		add(`DELETE FROM approvals`+of, ids)
 		add(`INSERT INTO removed_contents (url, removed_at) SELECT url, CAST($2 AS BIGINT) FROM runtime_artifacts`+of+` AND url IS NOT NULL`, ids, c.Now)
 		add(`DELETE FROM runtime_artifacts`+of, ids)
 		numbers(`DELETE FROM run_transcripts`, "task", seqs)

@@ -54,17 +54,17 @@ type EventKey struct {
 
 var (
 	tasks = table("llm_tasks", "seq bigint, status text, gate text, updated_at bigint, lease_id uuid, worker_id text, attempts int, errors int, run_at bigint, "+
-		"error_class text, cancel_requested bool, epoch bigint, preferred_worker text, preferred_until bigint, last_event bigint",
+		"error_class text, cancel_requested bool, epoch bigint, preferred_worker text, preferred_until bigint, last_event bigint, approval text",
 		"id uuid, max_attempts int, ordered bool, priority int, label_key text, context_id text, agent_slug text, created_at bigint, desired_format text, "+
 			"timeout_sec int, budget bigint, labels jsonb, idempotency_scope text, idempotency_key text, body_hash text, context_hints jsonb, prompt text, "+
-			"created_by text, workspace text, artifact_globs jsonb, request_id text, attachments text",
+			"created_by text, workspace text, artifact_globs jsonb, request_id text, attachments text, ask text",
 		func(v []any, _ string, k *Task) []any {
 			return append(v, k.Seq, string(k.Status), gateValue(k.Gate), k.UpdatedAt, k.LeaseID, k.WorkerID, k.Attempts, k.Errors, k.RunAt,
-				k.ErrorClass, k.CancelRequested, k.Epoch, k.Preferred, k.Until, k.LastEvent)
+				k.ErrorClass, k.CancelRequested, k.Epoch, k.Preferred, k.Until, k.LastEvent, approvalText(k.Approval))
 		}, func(v []any, id string, k *Task) []any {
 			return append(v, id, k.MaxAttempts, k.Policy.Ordered, k.Priority, schema.LabelKey(k.Labels), k.ContextID, k.AgentSlug, k.CreatedAt, string(k.DesiredFormat),
 				k.Policy.TimeoutSec, k.Policy.Budget, schema.ListJSON(k.Labels), k.Scope, k.IdempotencyKey, k.BodyHash, schema.ListJSON(k.ContextHints), k.Prompt,
-				k.Actor, string(k.Policy.Workspace), schema.ListJSON(k.Policy.Artifacts), k.RequestID, attachmentsJSON(k.Attachments))
+				k.Actor, string(k.Policy.Workspace), schema.ListJSON(k.Policy.Artifacts), k.RequestID, attachmentsJSON(k.Attachments), askText(k.Policy))
 		}).lockedBy("id", "uuid")
 	views      = derived[string, *Task]()     // tasks by id, with their texts; not locked
 	texts      = derived[string, Text]()      // which never change
@@ -95,7 +95,7 @@ func (d *Dialect) TaskColumns() string {
 	return `t.seq, t.id, t.status, coalesce(t.gate, ''), t.updated_at, t.lease_id, t.worker_id, t.attempts, t.errors, t.max_attempts,
 	t.run_at, t.error_class, t.cancel_requested, t.epoch, t.ordered, t.context_id, t.preferred_worker,
 	t.preferred_until, ` + d.LastEvent + `, t.priority, t.agent_slug, t.created_at, t.desired_format, t.timeout_sec, t.budget,
-	t.labels, t.idempotency_key, t.workspace, t.artifact_globs, t.request_id, t.attachments`
+	t.labels, t.idempotency_key, t.workspace, t.artifact_globs, t.request_id, t.attachments, t.ask, t.approval`
 }
 
 func taskFields(t *Task) []any {
@@ -103,7 +103,7 @@ func taskFields(t *Task) []any {
 		&t.Seq, &t.ID, &t.Status, &t.Gate, &t.UpdatedAt, &t.LeaseID, &t.WorkerID, &t.Attempts, &t.Errors, &t.MaxAttempts,
 		&t.RunAt, &t.ErrorClass, &t.CancelRequested, &t.Epoch, &t.Policy.Ordered, &t.ContextID, &t.Preferred,
 		&t.Until, &t.LastEvent, &t.Priority, &t.AgentSlug, &t.CreatedAt, &t.DesiredFormat, &t.Policy.TimeoutSec, &t.Policy.Budget,
-		(*List)(&t.Labels), &t.IdempotencyKey, &t.Policy.Workspace, (*globs)(&t.Policy.Artifacts), &t.RequestID, &object{&t.Attachments},
+		(*List)(&t.Labels), &t.IdempotencyKey, &t.Policy.Workspace, (*globs)(&t.Policy.Artifacts), &t.RequestID, &object{&t.Attachments}, (*asking)(&t.Policy), (*standing)(&t.Task),
 	}
 }
 

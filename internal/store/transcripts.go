@@ -45,6 +45,7 @@ func (u *Unit) saveConversation(t *Task, l bloom.Lease, r contract.CompleteReque
 		return err
 	}
 	updated := was
+	c = was.Suspended(t.ID).Whole(c)
 	if c.Transcript != nil {
 		// A worker of an earlier version does not say what its whole transcript follows.
 		unknown := c.Transcript.Base == nil && c.Transcript.After == "" && was != nil && was.SessionID != "" && was.UpdatedAt > l.StartedAt
@@ -91,6 +92,18 @@ func (u *Unit) refuse(t *Task, event, message string, parts []bloom.TranscriptPa
 		u.c.Removal.URLs = append(u.c.Removal.URLs, p.URL)
 	}
 	u.event(t, Event{Type: event, At: u.Now, Epoch: t.Epoch, Data: storable.MustJSON(map[string]string{"message": message})})
+}
+
+// dropSuspended removes the conversation of a task that was suspended and has ended.
+func (u *Unit) dropSuspended(t *Task) error {
+	was, err := transcripts.get(u, t.ContextID)
+	if err != nil || was.Suspended(t.ID) == nil {
+		return err
+	}
+	now := contract.WithSuspended(was, t.ID, nil)
+	u.c.Removal.URLs = append(u.c.Removal.URLs, now.Dropped(was)...)
+	u.setTranscript(t.ContextID, &now)
+	return nil
 }
 
 // setTranscript writes a context's transcript, nil to delete it.

@@ -38,14 +38,15 @@ type Unit struct {
 	dirty bool  // it has changed something
 	known []any // by query: what differs from rows once this is committed
 
-	c       Changes
-	notify  []bloom.Change // to publish after the commit
-	load    map[string]int // leases granted minus leases ended, by worker
-	waiting map[string]int // tasks reserved for a worker
-	kept    map[int64]*Archived
-	numbers int // how many numbers are used
-	scans   []labelScan
-	tx      Tx
+	c          Changes
+	notify     []bloom.Change // to publish after the commit
+	load       map[string]int // leases granted minus leases ended, by worker
+	waiting    map[string]int // tasks reserved for a worker
+	kept       map[int64]*Archived
+	completing string // the task whose completion still needs its suspended conversation
+	numbers    int    // how many numbers are used
+	scans      []labelScan
+	tx         Tx
 }
 
 func newUnit(s *Store, rows *Rows) *Unit {

@@ -26,10 +26,13 @@ type Store struct {
 	Log     *slog.Logger
 }
 
-// Transcript returns the state of a context's transcript and, if open is true, its concatenated
-// parts. The caller closes them.
-func (s *Store) Transcript(ctx context.Context, contextID string, open bool) (st bloom.TranscriptState, parts io.ReadCloser, err error) {
-	t, err := s.Rows.Transcript(ctx, contextID)
+// Transcript returns the state of the transcript of a task's context and, if open is true, its
+// concatenated parts. The caller closes them. A task that was suspended has its own.
+func (s *Store) Transcript(ctx context.Context, task bloom.Task, open bool) (st bloom.TranscriptState, parts io.ReadCloser, err error) {
+	t, err := s.Rows.Transcript(ctx, task.ContextID)
+	if own := t.Suspended(task.ID); err == nil && own != nil {
+		t, st.Base = &own.Transcript, &own.Base
+	}
 	if t != nil && t.Workspace != nil {
 		st.OnlyOn = t.Workspace.TalkOnlyOn
 	}
@@ -45,7 +48,7 @@ func (s *Store) Transcript(ctx context.Context, contextID string, open bool) (st
 	case open:
 		return st, nil, bloom.NotFound("Transcript")
 	}
-	x, err := s.Rows.Context(ctx, contextID)
+	x, err := s.Rows.Context(ctx, task.ContextID)
 	if err != nil && !errors.Is(err, bloom.ErrContextNotFound) {
 		return st, nil, err
 	}
@@ -53,12 +56,15 @@ func (s *Store) Transcript(ctx context.Context, contextID string, open bool) (st
 	return st, nil, nil
 }
 
-// Workspace returns the state of a context's working folder and, if open is true, its snapshot. The
-// caller closes it.
-func (s *Store) Workspace(ctx context.Context, contextID string, open bool) (st bloom.WorkspaceState, parts io.ReadCloser, err error) {
-	t, err := s.Rows.Transcript(ctx, contextID)
+// Workspace returns the state of the working folder of a task's context and, if open is true, its
+// snapshot. The caller closes it. A task that was suspended has its own.
+func (s *Store) Workspace(ctx context.Context, task bloom.Task, open bool) (st bloom.WorkspaceState, parts io.ReadCloser, err error) {
+	t, err := s.Rows.Transcript(ctx, task.ContextID)
 	if err != nil {
 		return st, nil, err
+	}
+	if own := t.Suspended(task.ID); own != nil && own.Workspace != nil {
+		t = &own.Transcript
 	}
 	if t != nil && t.Workspace != nil {
 		st = bloom.WorkspaceState{Size: t.Workspace.Size, SHA256: t.Workspace.SHA256, OnlyOn: t.Workspace.OnlyOn}

@@ -44,6 +44,12 @@ func release(l bloom.Lease, reason string, notBefore int64, now time.Time) *deli
 	return &delivery{Kind: deliveryRelease, TaskID: l.TaskID, LeaseID: l.ID, At: timing.Millis(now), Body: plainJSON(spec), TTL: l.TTLSeconds}
 }
 
+// suspension returns the delivery of a suspended lease.
+func suspension(l bloom.Lease, s bloom.SuspendSpec, now time.Time) *delivery {
+	s.LeaseID, s.Metrics = l.ID, validMetrics(s.Metrics)
+	return &delivery{Kind: deliverySuspension, TaskID: l.TaskID, LeaseID: l.ID, At: timing.Millis(now), Body: plainJSON(s), TTL: l.TTLSeconds}
+}
+
 // withRequest records the request that created the task; d may be nil.
 func (d *delivery) withRequest(t bloom.Task) *delivery {
 	if d != nil {

@@ -141,7 +141,7 @@ func (w *Worker) runSafely(j *job) (run attempt.Run) {
 // outcome returns what to deliver for a run, nil for nothing.
 func (w *Worker) outcome(j *job, run attempt.Run, cause error, lost bool) *delivery {
 	k, now := j.keeper, w.now()
-	success := run.Release == nil && run.Completion.Status == bloom.OutcomeSuccess
+	success := run.Release == nil && run.Suspend == nil && run.Completion.Status == bloom.OutcomeSuccess
 	switch {
 	case success: // even if the lease is lost: the server takes it while the task waits in the queue
 		return completion(k.lease, run.Completion, now)
@@ -165,6 +165,8 @@ func (w *Worker) outcome(j *job, run attempt.Run, cause error, lost bool) *deliv
 			c.ErrorMessage = new("The task was cancelled")
 		}
 		return completion(k.lease, c, now)
+	case run.Suspend != nil:
+		return suspension(k.lease, *run.Suspend, now)
 	case run.Release != nil:
 		notBefore := w.boundNotBefore(run.Release.NotBefore, now)
 		// With an internal error the task's context is not ready; the worker is.

@@ -14,9 +14,9 @@ import (
 	"github.com/bloom-runtime/bloom/internal/timing"
 )
 
-// delivery is an outcome on its way to the server: a completion or a release.
+// delivery is an outcome on its way to the server: a completion, a release or a suspension.
 type delivery struct {
-	Kind      string          `json:"kind"` // deliveryCompletion or deliveryRelease
+	Kind      string          `json:"kind"` // one of those below
 	TaskID    string          `json:"task_id"`
 	LeaseID   string          `json:"lease_id"`
 	Request   string          `json:"request_id,omitempty"` // the request that created the task, for the log
@@ -41,6 +41,7 @@ type delivery struct {
 const (
 	deliveryCompletion = "complete"
 	deliveryRelease    = "release"
+	deliverySuspension = "suspend"
 )
 
 // outbox keeps outcomes until the server has acknowledged them. They are on disk
@@ -217,7 +218,7 @@ func (o *outbox) try(ctx context.Context, d *delivery) (done bool) {
 		}
 	} else {
 		if !d.accepted {
-			_, err = o.client.CompleteRaw(ctx, d.TaskID, d.Body, true)
+			err = o.send(ctx, d)
 			d.accepted = err == nil
 		}
 		if err == nil && d.ContextID != "" && o.accepted != nil {
@@ -237,6 +238,20 @@ func (o *outbox) try(ctx context.Context, d *delivery) (done bool) {
 		d.logger(o.log).Warn("an outcome could not be delivered; it is kept and retried", "error", err)
 	}
 	return false
+}
+
+// send sends a completion or a suspension.
+func (o *outbox) send(ctx context.Context, d *delivery) error {
+	if d.Kind != deliverySuspension {
+		_, err := o.client.CompleteRaw(ctx, d.TaskID, d.Body, true)
+		return err
+	}
+	var spec bloom.SuspendSpec
+	err := json.Unmarshal(d.Body, &spec)
+	if err == nil {
+		_, err = o.client.Suspend(ctx, d.TaskID, spec)
+	}
+	return err
 }
 
 func (o *outbox) forget(d *delivery) {

@@ -23,6 +23,8 @@ func (w *Worker) settled(d delivery, delivered bool) {
 	case d.Kind == deliveryRelease:
 		w.count(func(s *Status) { s.Released++ })
 		log.Info("task released")
+	case d.Kind == deliverySuspension:
+		log.Info("task suspended: it waits for a person")
 	default:
 		w.count(func(s *Status) { s.Completed++ })
 		if d.Class != "" {

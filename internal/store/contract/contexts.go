@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -75,6 +76,99 @@ type Snapshot struct {
 	// TalkOnlyOn is the same of the context's transcript, which has no record of its own if it was
 	// never uploaded.
 	TalkOnlyOn string `json:"talk_only_on,omitempty"`
+	// Suspended are the conversations and folders of the context's suspended tasks, by task. They
+	// become the context's when the tasks complete.
+	Suspended map[string]Suspended `json:"suspended,omitempty"`
+}
+
+// Suspended is the conversation and the folder of a suspended task.
+type Suspended struct {
+	Transcript
+	Base       string `json:"base"`                  // the SHA256 of the context's transcript that the task began with
+	FolderBase string `json:"folder_base,omitempty"` // and of its folder
+}
+
+// Suspended returns the conversation of a suspended task of the context, nil if there is none.
+func (t *Transcript) Suspended(taskID string) *Suspended {
+	if t == nil || t.Workspace == nil {
+		return nil
+	}
+	s, ok := t.Workspace.Suspended[taskID]
+	if !ok {
+		return nil
+	}
+	return &s
+}
+
+// WithSuspended returns the transcript with the conversation of a suspended task, without it if s is
+// nil. was may be nil.
+func WithSuspended(was *Transcript, taskID string, s *Suspended) Transcript {
+	t, folder := noted(was)
+	if folder.Suspended = maps.Clone(folder.Suspended); folder.Suspended == nil {
+		folder.Suspended = map[string]Suspended{}
+	}
+	if delete(folder.Suspended, taskID); s != nil {
+		folder.Suspended[taskID] = *s
+	}
+	return t.withoutEmptyNotes()
+}
+
+func (t Transcript) withoutEmptyNotes() Transcript {
+	if w := t.Workspace; w != nil && w.SHA256 == "" && w.OnlyOn == "" && w.TalkOnlyOn == "" && len(w.Suspended) == 0 {
+		t.Workspace = nil
+	}
+	return t
+}
+
+// SuspendedBy returns the suspended conversation of a task after the update. ok is false when the
+// update does not follow what is stored. t may be nil.
+func (t *Transcript) SuspendedBy(taskID string, r bloom.SuspendSpec) (s Suspended, ok bool) {
+	u := r.Transcript
+	s.Transcript = Transcript{SessionID: u.SessionID, Size: u.Size, SHA256: u.SHA256, Parts: u.Parts}
+	if u.Base != nil {
+		s.Base = *u.Base
+	}
+	was := t.Suspended(taskID)
+	if was != nil {
+		s.Workspace, s.FolderBase = was.Workspace, was.FolderBase
+	}
+	if r.Workspace != nil {
+		s.Workspace = &Snapshot{Size: r.Workspace.Size, SHA256: r.Workspace.SHA256, Parts: r.Workspace.Parts}
+		if s.FolderBase = r.Workspace.After; was != nil {
+			s.FolderBase = was.FolderBase
+		}
+	}
+	if u.After == "" {
+		return s, true
+	}
+	if was == nil || was.SHA256 != u.After || was.SessionID != u.SessionID || len(was.Parts)+len(u.Parts) > MaxTranscriptParts {
+		return s, false
+	}
+	s.Base, s.Parts = was.Base, append(slices.Clone(was.Parts), u.Parts...)
+	return s, true
+}
+
+// Whole returns the updates of a suspended task's completion as they follow the context's versions. s
+// may be nil.
+func (s *Suspended) Whole(c bloom.Completion) bloom.Completion {
+	if s == nil {
+		return c
+	}
+	if u := c.Transcript; u != nil && u.After == s.SHA256 && u.SessionID == s.SessionID {
+		whole := *u
+		whole.After, whole.Base, whole.Parts = "", &s.Base, append(slices.Clone(s.Parts), u.Parts...)
+		c.Transcript = &whole
+	}
+	switch u := c.Workspace; {
+	case s.Workspace == nil || c.Status != bloom.OutcomeSuccess:
+	case u != nil && u.After == s.Workspace.SHA256:
+		whole := *u
+		whole.After = s.FolderBase
+		c.Workspace = &whole
+	case u == nil && !c.KeptFolder(): // it has not changed since
+		c.Workspace = &bloom.WorkspaceUpdate{Size: s.Workspace.Size, SHA256: s.Workspace.SHA256, After: s.FolderBase, Parts: s.Workspace.Parts}
+	}
+	return c
 }
 
 // Text encodes the snapshot for the store; "" for nil.
@@ -143,7 +237,7 @@ func WithWorkspace(was *Transcript, u bloom.WorkspaceUpdate) (t Transcript, ok b
 	if t.Workspace != nil {
 		kept = *t.Workspace
 	}
-	t.Workspace = &Snapshot{Size: u.Size, SHA256: u.SHA256, Parts: u.Parts, TalkOnlyOn: kept.TalkOnlyOn}
+	t.Workspace = &Snapshot{Size: u.Size, SHA256: u.SHA256, Parts: u.Parts, TalkOnlyOn: kept.TalkOnlyOn, Suspended: kept.Suspended}
 	return t, kept.SHA256 == u.After
 }
 
@@ -157,10 +251,8 @@ func WithTurn(was *Transcript, u bloom.TranscriptUpdate) (t Transcript, ok bool)
 	}
 	if t.Workspace != nil && t.Workspace.TalkOnlyOn != "" { // what was only there is replaced
 		_, folder := noted(was)
-		folder.TalkOnlyOn = ""
-		if t.Workspace = folder; folder.SHA256 == "" && folder.OnlyOn == "" {
-			t.Workspace = nil
-		}
+		folder.TalkOnlyOn, t.Workspace = "", folder
+		t = t.withoutEmptyNotes()
 	}
 	if u.Base != nil && *u.Base != stored {
 		return t, false
@@ -228,6 +320,9 @@ func (t Transcript) AllParts() (all []StoredPart) {
 		for _, p := range t.Workspace.Parts {
 			all = append(all, StoredPart{p, true})
 		}
+		for _, s := range t.Workspace.Suspended {
+			all = append(all, s.AllParts()...)
+		}
 	}
 	return all
 }
@@ -248,6 +343,12 @@ func (t Transcript) Moved(from, to string) (_ Transcript, ok bool) {
 	if t.Workspace != nil {
 		w := *t.Workspace
 		w.Parts = move(w.Parts)
+		w.Suspended = maps.Clone(w.Suspended)
+		for id, s := range w.Suspended {
+			moved, there := s.Moved(from, to)
+			s.Transcript, ok = moved, ok || there
+			w.Suspended[id] = s
+		}
 		t.Workspace = &w
 	}
 	return t, ok

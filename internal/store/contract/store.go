@@ -35,6 +35,7 @@ type Store interface {
 	SearchStore
 	AccessStore
 	ScheduleStore
+	ApprovalStore
 
 	// Name returns the name that health shows: "sqlite" or "postgresql".
 	Name() string

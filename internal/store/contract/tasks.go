@@ -140,4 +140,6 @@ const (
 	GateOpen    Gate = "open"
 	GateDelayed Gate = "delayed" // its run_at is in the future
 	GateOrdered Gate = "ordered" // an earlier ordered task of its context has not ended
+	// GateApproval: it is suspended until a person has decided.
+	GateApproval Gate = "approval"
 )

@@ -94,7 +94,7 @@ func TestAnImportMovesEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again["llm_tasks"] != 0 || again["task_events"] == 0 || len(done) != 18 || done[0].Rows != 700 {
+	if again["llm_tasks"] != 0 || again["task_events"] == 0 || len(done) != 19 || done[0].Rows != 700 {
 		t.Errorf("copied %v: %+v", again, done)
 	}
 	if _, err := importer.Import(t.Context(), path, url, nil); !errors.Is(err, importer.ErrNotEmpty) {

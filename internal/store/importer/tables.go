@@ -69,7 +69,7 @@ var moved = []table{
 		lease_id uuid, worker_id text, attempts smallint, errors smallint, max_attempts smallint, run_at bigint, error_class text, cancel_requested boolean, epoch bigint,
 		ordered boolean, priority integer, label_key text, preferred_worker text, preferred_until bigint, context_id text, agent_slug text, created_at bigint,
 		desired_format text, timeout_sec integer, budget bigint, labels jsonb, idempotency_scope text, idempotency_key text, body_hash text,
-		context_hints jsonb, prompt text, created_by text, workspace text, artifact_globs jsonb, request_id text, attachments text`),
+		context_hints jsonb, prompt text, created_by text, workspace text, artifact_globs jsonb, request_id text, attachments text, ask text, approval text`),
 		tableColumn{name: "last_event", kind: "bigint", from: "max(last_event, (SELECT coalesce(max(e.seq), 0) FROM task_events e WHERE e.task = llm_tasks.seq))"})},
 	{name: "leases", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, id uuid, task_id uuid, worker_id text, epoch bigint, status text,
 		started_at bigint, expires_at bigint, ttl_seconds integer, last_heartbeat bigint, context_id text,
@@ -94,6 +94,9 @@ var moved = []table{
 		created_at bigint, created_by text, expires_at bigint, last_used_at bigint, revoked_at bigint`)},
 	{name: "schedules", key: "rowid", order: "name", byText: true, step: 1 << 40, columns: columnsOf(`name text, spec text, created_at bigint, created_by text,
 		next_at bigint, recent text`)},
+	{name: "approvals", key: "seq", order: "seq", step: 100, columns: columnsOf(`seq bigint, id uuid, task_id uuid, context_id text, worker_id text, kind text,
+		tool text, tool_use_id text, input text, input_sha256 text, readable text, status text, asked_at bigint, expires_at bigint, decided_at bigint,
+		decided_by text, message text, answers text, used_by text`)},
 	{name: "removed_contents", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, url text, removed_at bigint`)},
 	{name: "contexts", key: "seq", order: "seq", step: 1000, columns: columnsOf(`seq bigint, id text, created_at bigint, last_used_at bigint,
 		updated_at bigint, tasks bigint, unfinished bigint, tokens bigint, cost_nano bigint, worker_id text, name text, folded text, pinned boolean`)},
@@ -125,5 +128,6 @@ SELECT setval('llm_tasks_seq', greatest(1, (SELECT max(seq) FROM llm_tasks), (SE
 SELECT setval(pg_get_serial_sequence('leases', 'seq'), greatest(1, (SELECT max(seq) FROM leases)));
 SELECT setval(pg_get_serial_sequence('runtime_artifacts', 'seq'), greatest(1, (SELECT max(seq) FROM runtime_artifacts)));
 SELECT setval(pg_get_serial_sequence('audit_logs', 'seq'), greatest(1, (SELECT max(seq) FROM audit_logs)));
+SELECT setval(pg_get_serial_sequence('approvals', 'seq'), greatest(1, (SELECT max(seq) FROM approvals)));
 SELECT setval(pg_get_serial_sequence('api_keys', 'seq'), greatest(1, (SELECT max(seq) FROM api_keys)));
 ANALYZE`

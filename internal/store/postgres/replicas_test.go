@@ -227,3 +227,22 @@ func (p *pair) DueSchedules(ctx context.Context, now int64) ([]bloom.Schedule, i
 func (p *pair) StartScheduled(ctx context.Context, r contract.ScheduledStart) (*bloom.Task, error) {
 	return p.next().StartScheduled(ctx, r)
 }
+
+func (p *pair) AskApproval(ctx context.Context, lease string, a bloom.Approval) (bloom.Approval, error) {
+	return p.next().AskApproval(ctx, lease, a)
+}
+func (p *pair) Suspend(ctx context.Context, r contract.SuspendRequest) (bloom.Task, error) {
+	return p.next().Suspend(ctx, r)
+}
+func (p *pair) Decide(ctx context.Context, id string, d bloom.Decision, actor string) (bloom.Approval, error) {
+	return p.next().Decide(ctx, id, d, actor)
+}
+func (p *pair) ExpireApprovals(ctx context.Context, limit int) (int, error) {
+	return p.next().ExpireApprovals(ctx, limit)
+}
+func (p *pair) Approval(ctx context.Context, id string) (bloom.Approval, error) {
+	return p.next().Approval(ctx, id)
+}
+func (p *pair) Approvals(ctx context.Context, q bloom.ApprovalQuery) ([]bloom.Approval, bloom.Cursor, error) {
+	return p.next().Approvals(ctx, q)
+}

@@ -185,10 +185,11 @@ func (c *checker) contexts() {
 		results, err := c.s.Results(c.ctx, t.ID)
 		c.try(err)
 		for _, r := range results {
-			s.tokens += r.Metrics.Tokens()
-			delete(c.usage[t.ID], r.Epoch)
+			if _, known := c.usage[t.ID][r.Epoch]; !known {
+				s.tokens += r.Metrics.Tokens()
+			}
 		}
-		for _, u := range c.usage[t.ID] { // of attempts without a result
+		for _, u := range c.usage[t.ID] { // a result has what its run used before it was suspended, too
 			s.tokens += u.TokensUsed
 		}
 		want[t.ContextID] = s

@@ -32,7 +32,7 @@ func Run(t *testing.T, histories int, open Open) {
 		{"contexts", contextTests}, {"moved contexts", movedContextTests}, {"series", seriesTests}, {"lists", listTests},
 		{"races", raceTests}, {"text", textTests}, {"limits", limitTests}, {"bad rows", badRowTests},
 		{"retention", retentionTests}, {"retention of events", eventRetentionTests}, {"retention races", retentionRaceTests}, {"retention of contexts", contextRetentionTests},
-		{"access", accessTests}, {"schedules", scheduleTests}, {"search", searchTests}, {"files", fileTests}, {"chain", chainTests},
+		{"access", accessTests}, {"schedules", scheduleTests}, {"approvals", approvalTests}, {"search", searchTests}, {"files", fileTests}, {"chain", chainTests},
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {

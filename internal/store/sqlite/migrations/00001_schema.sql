@@ -14,7 +14,7 @@ CREATE TABLE llm_tasks (
   seq               INTEGER PRIMARY KEY,
   id                TEXT    NOT NULL UNIQUE,
   status            TEXT    NOT NULL CHECK (status IN ('queued','leased','running','completed','failed','dead','cancelled')),
-  gate              TEXT             CHECK (gate IN ('open','delayed','ordered')),
+  gate              TEXT             CHECK (gate IN ('open','delayed','ordered','approval')),
   updated_at        INTEGER NOT NULL,
   lease_id          TEXT,
   worker_id         TEXT,
@@ -26,6 +26,7 @@ CREATE TABLE llm_tasks (
   cancel_requested  INTEGER NOT NULL DEFAULT 0 CHECK (cancel_requested IN (0, 1)),
   epoch             INTEGER NOT NULL DEFAULT 0 CHECK (epoch >= attempts),
   last_event        INTEGER NOT NULL DEFAULT 0 CHECK (last_event >= 0),
+  approval          TEXT    NOT NULL DEFAULT '',
   ordered           INTEGER NOT NULL DEFAULT 0 CHECK (ordered IN (0, 1)),
   priority          INTEGER NOT NULL DEFAULT 0,
   label_key         TEXT    NOT NULL DEFAULT '', -- see schema.LabelKey
@@ -46,6 +47,7 @@ CREATE TABLE llm_tasks (
   body_hash         TEXT    NOT NULL DEFAULT '',
   artifact_globs    TEXT    NOT NULL DEFAULT '[]',
   attachments       TEXT    NOT NULL DEFAULT '',
+  ask               TEXT    NOT NULL DEFAULT '',
   context_hints     TEXT    NOT NULL DEFAULT '[]',
   prompt            TEXT    NOT NULL,
   CHECK ((status = 'queued') = (gate IS NOT NULL)),
@@ -336,6 +338,33 @@ CREATE TABLE schedules (
   recent     TEXT    NOT NULL
 );
 CREATE INDEX schedules_next ON schedules (next_at) WHERE next_at IS NOT NULL;
+
+-- Requests to people. One is known by its task, the call and its input.
+CREATE TABLE approvals (
+  seq          INTEGER PRIMARY KEY,
+  id           TEXT    NOT NULL UNIQUE,
+  task_id      TEXT    NOT NULL,
+  context_id   TEXT    NOT NULL,
+  worker_id    TEXT    NOT NULL,
+  kind         TEXT    NOT NULL,
+  tool         TEXT    NOT NULL,
+  tool_use_id  TEXT    NOT NULL,
+  input        TEXT    NOT NULL,
+  input_sha256 TEXT    NOT NULL,
+  readable     TEXT    NOT NULL,
+  status       TEXT    NOT NULL CHECK (status IN ('pending','allowed','denied','expired','cancelled')),
+  asked_at     INTEGER NOT NULL,
+  expires_at   INTEGER NOT NULL,
+  decided_at   INTEGER,
+  decided_by   TEXT,
+  message      TEXT    NOT NULL DEFAULT '',
+  answers      TEXT    NOT NULL DEFAULT 'null',
+  used_by      TEXT    NOT NULL DEFAULT ''
+);
+-- Lists of what waits, and which expires next.
+CREATE INDEX approvals_pending ON approvals (status, seq) WHERE status = 'pending';
+-- A task's requests, to be listed and removed with it.
+CREATE INDEX approvals_task    ON approvals (task_id, seq);
 
 CREATE TABLE api_keys (
   seq          INTEGER PRIMARY KEY,
