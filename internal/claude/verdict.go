@@ -141,7 +141,7 @@ func stoppedVerdict(o outcome) verdict {
 	case errors.Is(o.stopped, errProtocol):
 		return failed(bloom.ClassCrashed, errProtocol.Error())
 	case errors.Is(o.stopped, errNotResumed):
-		v := failed(bloom.ClassInternal, errNotResumed.Error()+"; another version of claude may")
+		v := failed(bloom.ClassInternal, "claude does not go on with the call that a person has decided about; another version of claude may")
 		v.retryable = true
 		return v
 	case errors.Is(o.stopped, errToolUsed):
