@@ -77,6 +77,10 @@ type Artifact struct {
 	Path       string   `json:"path,omitempty" doc:"Of a file: its place in the worker's folder"`
 	Epoch      int64    `json:"epoch,omitempty" doc:"The lease under which it was made"`
 
+	// Of its task; only in lists.
+	ContextID string `json:"context_id,omitempty"`
+	Prompt    string `json:"prompt,omitempty" doc:"The first 200 characters of its task's prompt"`
+
 	// Only lists truncate: GET /artifacts/{id} has the whole content.
 	ContentTruncated bool `json:"content_truncated,omitempty" doc:"The list shows only the beginning of the content"`
 }

@@ -66,6 +66,7 @@ type ArtifactQuery struct {
 	TaskID        string
 	ShortID       string // the last 8 characters of the id
 	Type          string
+	WithTask      bool // with ContextID and Prompt
 	PendingUpload bool // only those with CompleteRequest.PendingUpload that were not moved since
 	Page
 }

@@ -58,7 +58,7 @@ func (s *Server) attachment(ctx context.Context, c *call, in *attachmentQuery) (
 	if i < 0 {
 		return nil, bloom.NotFound("Attachment")
 	}
-	return s.sendArtifact(ctx, c, task.Attachments[i].ArtifactID, false)
+	return s.sendArtifact(ctx, c, contentQuery{ID: task.Attachments[i].ArtifactID})
 }
 
 // formBoundary returns the boundary of a request's form, "" if its body is no form.

@@ -73,6 +73,7 @@ var policies = map[string]string{
 	"POST /api/runtime/artifacts/move":                     "a",
 	"POST /api/runtime/artifacts/verify":                   "a",
 	"GET /api/runtime/artifacts/{id}":                      "acv",
+	"GET /api/runtime/artifacts/archive":                   "acv",
 	"GET /api/runtime/artifacts/{id}/content":              "acv",
 	"GET /api/runtime/contexts":                            "acv",
 	"GET /api/runtime/contexts/{id}":                       "acv",

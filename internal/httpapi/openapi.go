@@ -227,6 +227,10 @@ func (s *Server) describeStreams() {
 		Description: "The content, as its own media type",
 		Content:     map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}, Example: "All tests pass."}},
 	}
+	paths[artifactsPath+"/archive"].Get.Responses["200"] = &huma.Response{
+		Description: "The archive",
+		Content:     map[string]*huma.MediaType{"application/zip": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}},
+	}
 	paths[artifactsPath+"/{id}/content"].Get.Responses["307"] = &huma.Response{
 		Description: "With redirect=1: the content is at the address in Location",
 		Headers:     map[string]*huma.Param{"Location": {Description: "Works for 15 minutes without a key", Schema: &huma.Schema{Type: huma.TypeString}}},

@@ -34,6 +34,7 @@ var policies = map[string]auth.Policy{
 	"GET /api/membridge/projects/{cid}/nodes":      auth.Read,
 	"GET /api/runtime/artifacts":                   auth.Read,
 	"GET /api/runtime/artifacts/{id}":              auth.Read,
+	"GET /api/runtime/artifacts/archive":           auth.Read,
 	"GET /api/runtime/artifacts/{id}/content":      auth.Read,
 	"GET /api/runtime/audit":                       auth.Read,
 	"GET /api/runtime/audit/chain":                 auth.Read,

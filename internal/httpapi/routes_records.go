@@ -21,6 +21,11 @@ type artifactFilter struct {
 	Type    string `query:"type" doc:"LLM_RESULT, FILE, ATTACHMENT, transcript, or what a completion named"`
 }
 
+type archiveFilter struct {
+	TaskID string `query:"task_id"`
+	Type   string `query:"type" doc:"LLM_RESULT, FILE, transcript, or what a completion named"`
+}
+
 type auditFilter struct {
 	Paging
 	EntityID string `query:"entity_id"`
@@ -40,6 +45,7 @@ func (s *Server) recordRoutes() {
 			return &reply[bloom.Artifact]{http.StatusOK, a}, err
 		})
 	handle(s, route{method: http.MethodGet, path: artifactsPath + "/{id}/content", id: "artifact-content", summary: "The bytes of an artifact", tag: "records"}, s.artifactContent)
+	handle(s, route{method: http.MethodGet, path: artifactsPath + "/archive", id: "archive-artifacts", summary: "The newest 1000 artifacts as a ZIP archive", tag: "records"}, s.archive)
 	handle(s, route{method: http.MethodPut, path: tasksPath + "/{id}/artifacts", id: "put-artifact", summary: "Upload a file of an attempt as an artifact", tag: "leases", raw: true}, s.putFile)
 	handle(s, route{method: http.MethodPost, path: artifactsPath + "/move", id: "move-artifacts", summary: "Move all content to the object storage", tag: "records", answer: bloom.ContentLine{}, media: ndjson},
 		func(ctx context.Context, c *call, _ *none) (*huma.StreamResponse, error) {
@@ -75,7 +81,7 @@ func (s *Server) listArtifacts(ctx context.Context, c *call, in *artifactFilter)
 	if err != nil {
 		return nil, err
 	}
-	list, next, err := s.lists.Artifacts(ctx, bloom.ArtifactQuery{TaskID: in.TaskID, ShortID: in.ShortID, Type: in.Type, Page: p})
+	list, next, err := s.lists.Artifacts(ctx, bloom.ArtifactQuery{TaskID: in.TaskID, ShortID: in.ShortID, Type: in.Type, WithTask: true, Page: p})
 	return paged(c, list, next), err
 }
 

@@ -58,9 +58,13 @@ func (s *Store) Artifacts(ctx context.Context, q bloom.ArtifactQuery) (artifacts
 			q.Page = p
 			return s.rows.Artifacts(ctx, q)
 		},
-		size:  artifactSize,
-		cut:   func(a *bloom.Artifact) bool { return a.ContentTruncated },
-		whole: func(a *bloom.Artifact) (bloom.Artifact, error) { return s.rows.Artifact(ctx, a.ID) },
+		size: artifactSize,
+		cut:  func(a *bloom.Artifact) bool { return a.ContentTruncated },
+		whole: func(a *bloom.Artifact) (bloom.Artifact, error) {
+			full, err := s.rows.Artifact(ctx, a.ID)
+			full.ContextID, full.Prompt = a.ContextID, a.Prompt
+			return full, err
+		},
 	})
 }
 

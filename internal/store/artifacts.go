@@ -41,6 +41,14 @@ func artifactFields(a *bloom.Artifact) []any {
 	}
 }
 
+// taskArtifactColumns are those of an artifact after its task's.
+const taskArtifactColumns = `coalesce((SELECT t.context_id FROM llm_tasks t WHERE t.id = a.task_id), ''),
+	coalesce((SELECT substr(t.prompt, 1, 200) FROM llm_tasks t WHERE t.id = a.task_id), ''), ` + artifactColumns
+
+func taskArtifactFields(a *bloom.Artifact) []any {
+	return append([]any{&a.ContextID, &a.Prompt}, artifactFields(a)...)
+}
+
 var artifactLayout = layout("runtime_artifacts", "id uuid, task_id uuid, type text, created_at bigint, finalized bool, url text, tags jsonb, size bigint, sha256 text, "+
 	"media_type text, content text, displaced bool, epoch bigint, path text", Insert)
 
@@ -96,11 +104,14 @@ const leasesOfTask = "SELECT h.seq FROM leases h WHERE h.task_id = %[1]s AND h.s
 
 // Artifacts lists artifacts, the newest first.
 func (s *Store) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.Artifact, bloom.Cursor, error) {
-	columns := artifactColumns
+	columns, fields := artifactColumns, artifactFields
+	if q.WithTask {
+		columns, fields = taskArtifactColumns, taskArtifactFields
+	}
 	if q.TextBytes > 0 {
 		columns = strings.TrimSuffix(columns, "a.content") + cut("a.content", q.TextWindow())
 	}
-	l := &listing[bloom.Artifact]{from: "runtime_artifacts", as: "a", columns: columns, fields: artifactFields}
+	l := &listing[bloom.Artifact]{from: "runtime_artifacts", as: "a", columns: columns, fields: fields}
 	switch {
 	case q.TaskID != "" && !storable.IsID(q.TaskID):
 		return []bloom.Artifact{}, bloom.Cursor{}, nil
@@ -108,8 +119,10 @@ func (s *Store) Artifacts(ctx context.Context, q bloom.ArtifactQuery) ([]bloom.A
 		l.first("a.task_id = %s", q.TaskID)
 	case q.PendingUpload:
 		l.by = s.sql.True("a.displaced")
+	case q.Type == "FILE":
+		l.by = "a.type = 'FILE'"
 	}
-	if q.Type != "" { // it has no index
+	if q.Type != "" && l.by != "a.type = 'FILE'" { // no other type has an index
 		l.only("a.type", q.Type)
 	}
 	l.ending(fmt.Sprintf(s.sql.ShortID, "a.id"), q.ShortID)

@@ -32,7 +32,7 @@ var pages = []string{"", "tasks", "contexts", "workers", "leases", "artifacts", 
 
 // policy forbids loading anything from other hosts, and inline styles.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data: blob:; " +
-	"connect-src 'self'; manifest-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+	"connect-src 'self'; frame-src 'self'; manifest-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // inlinePolicy is for pages that show no data of tasks and have inline styles: the API reference
 // (RapiDoc), and the page that says that the application is missing.

@@ -200,6 +200,8 @@ test('a phone shows what artifacts are, and who did what; empty results are left
     await answered(own, (await task(own, 'Bad', 'phone-2')).id, '')
     await page.goto(`${own.url}/artifacts`)
     const rows = page.locator('tbody tr')
+    await expect(page.getByText('No files', { exact: true })).toBeVisible()
+    await page.getByRole('button', { name: 'Show results' }).click()
     await expect(rows).toHaveCount(1)
     await expect(rows.getByRole('button', { name: 'Result' })).toBeInViewport()
     await page.getByLabel('Empty results of failed attempts').check()

@@ -40,6 +40,7 @@ test('an audit entry shows its hash and the state it left; the lists are saved a
     ['/artifacts', 'artifacts.jsonl'],
   ]) {
     await page.goto(runtime.url + path)
+    if (path === '/artifacts') await page.getByLabel('Type').selectOption('Everything')
     const file = await saved('Save as JSONL')
     expect(file.name).toBe(name)
     const lines = file.text.trimEnd().split('\n')
@@ -48,6 +49,57 @@ test('an audit entry shows its hash and the state it left; the lists are saved a
       path,
     ).toBe(true)
   }
+})
+
+test('files are found by name, looked at without anything in them running, and saved together', async ({
+  browser,
+  runtime,
+}) => {
+  const { id } = await runtime.task('Write a report. scenario: files', { policy: { artifacts: ['out/**'] } })
+  expect(await runtime.ended(id)).toBe('completed')
+  // What the page of the report wants is refused in its frame: those complaints are no failure of ours.
+  const context = await browser.newContext()
+  const refused: (string | undefined)[] = []
+  context.on('requestfailed', (request) => {
+    if (new URL(request.url()).hostname !== '127.0.0.1') refused.push(request.failure()?.errorText)
+  })
+  const page = await context.newPage()
+  await page.goto(`${runtime.url}/artifacts`)
+  await page.getByLabel('Id of a task').fill(id)
+  const rows = page.locator('tbody tr')
+  await expect(rows).toHaveCount(4)
+  await expect(rows.first()).toContainText('Write a report')
+  const dialog = page.getByRole('dialog')
+  const open = async (name: string) => {
+    await page.getByRole('button', { name }).click()
+    await expect(dialog.getByRole('link', { name: 'Write a report' })).toBeVisible()
+  }
+  await open('out/report.md')
+  await expect(dialog.locator('.markdown strong')).toHaveText('empty')
+  await page.keyboard.press('Escape')
+  await open('out/waits.csv')
+  await expect(dialog.getByRole('cell', { name: '1,5 s' })).toBeVisible()
+  await accessible(page) // not below, where axe would wait for the frame that runs no script
+  await page.keyboard.press('Escape')
+  await open('out/chart.svg')
+  await expect.poll(() => dialog.locator('img').evaluate((img) => (img as HTMLImageElement).naturalWidth)).toBe(480)
+  await page.keyboard.press('Escape')
+  await open('out/page.html')
+  const heading = page.frameLocator('iframe').getByRole('heading')
+  await expect(heading).toHaveText('Waits')
+  await expect(heading).toHaveCSS('color', 'rgb(0, 128, 0)') // its own style
+  expect(await page.title()).toBe('Artifacts · BLOOM')
+  await page.keyboard.press('Escape')
+  expect(refused).toEqual(['csp'])
+  const saving = page.waitForEvent('download')
+  await page.getByRole('link', { name: 'Download all' }).click()
+  const saved = await saving
+  expect(saved.suggestedFilename()).toBe('artifacts.zip')
+  const zip = readFileSync(await saved.path(), 'latin1')
+  for (const name of ['out/report.md', 'out/waits.csv', 'out/chart.svg', 'out/page.html']) expect(zip).toContain(name)
+  await page.goto(`${runtime.url}/tasks/${id}?view=records`)
+  await expect(page.getByRole('link', { name: 'Download all' })).toHaveAttribute('href', new RegExp(`task_id=${id}$`))
+  await context.close()
 })
 
 test('leases are found by task, worker and status', async ({ page, runtime }) => {

@@ -82,9 +82,11 @@ async function shootDialogs(page: Page, runtime: Runtime, look: string, language
   await page.getByRole('button', { name: say('All matching', 'Усі відповідні') }).click()
   await page.getByRole('menuitem', { name: say('Requeue all matching…', 'Повернути в чергу всі відповідні…') }).click()
   await shot('matching')
-  await page.goto(`${runtime.url}/artifacts`)
-  await page.locator('td button').first().click()
-  await shot('artifact')
+  for (const name of ['page.html', 'waits.csv', 'chart.svg']) {
+    await page.goto(`${runtime.url}/artifacts`)
+    await page.getByRole('button', { name }).first().click()
+    await shot(`artifact-${name}`)
+  }
   await page.goto(`${runtime.url}/workers`)
   await page.getByRole('button', { name: say('Actions for alpine-1', 'Дії для alpine-1') }).click()
   await page.getByRole('menuitem', { name: say('Last log lines', 'Останні рядки журналу') }).click()
@@ -125,6 +127,11 @@ async function fill(runtime: Runtime): Promise<Record<string, string>> {
       agent_slug: 'writer',
       context_id: `handbook-${Math.ceil(i / 2)}`,
     })
+  const files = await runtime.task('Write a report about the queue, with a chart and a page. scenario: files', {
+    agent_slug: 'analyst',
+    context_id: 'report',
+    policy: { artifacts: ['out/**'] },
+  })
   const waiting = await runtime.task('Train the small model', {
     agent_slug: 'trainer',
     context_id: 'training',
@@ -140,7 +147,7 @@ async function fill(runtime: Runtime): Promise<Record<string, string>> {
   })
   await runtime.schedule('nightly review', { cron: '0 3 * * 1-5' })
   await runtime.api('/schedules/nightly%20review/run', {})
-  for (const { id } of [tour, refused, json]) await runtime.ended(id)
+  for (const { id } of [tour, refused, json, files]) await runtime.ended(id)
   const running = await runtime.task('Count slowly, step by step. scenario: endless', {
     agent_slug: 'counter',
     context_id: 'counting',
@@ -156,7 +163,7 @@ async function fill(runtime: Runtime): Promise<Record<string, string>> {
     'task-json': `/tasks/${json.id}?view=result`,
     'task-result': `/tasks/${tour.id}?view=result`,
     'task-timeline': `/tasks/${tour.id}?view=timeline`,
-    'task-records': `/tasks/${tour.id}?view=records`,
+    'task-records': `/tasks/${files.id}?view=records`,
     'tasks-failed': '/tasks?status=failed',
     context: '/contexts/queue-package',
     schedule: '/schedules/nightly%20review',

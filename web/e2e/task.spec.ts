@@ -97,6 +97,53 @@ test('a worker dies in a run: the timeline says why, and another goes on', async
   }
 })
 
+test('the timeline has turns, tools and subagents with what they took, also of a long run', async ({ page }) => {
+  const own = new Runtime()
+  try {
+    await own.startServer()
+    await own.api('/workers', { name: 'writer' })
+    const { id } = await own.task('A long run')
+    const { lease } = await own.api<{ lease: { id: string } }>(`/llm-tasks/${id}/lease`, { worker_id: 'writer' })
+    const at = Date.now()
+    const tool = (name: string, key: string, more: object = {}) => [
+      { type: 'tool_use', at, data: { id: key, name, input: { command: `echo ${key}` }, ...more } },
+      { type: 'tool_result', at: at + 1500, data: { id: key, text: '', is_error: key === 'bad' } },
+    ]
+    const events = [
+      { type: 'session', at, data: {} },
+      { type: 'usage', at, data: { input_tokens: 900, tokens_used: 1000 } },
+      ...tool('Bash', 'bad'),
+      { type: 'text', at: at + 1600, data: { text: 'I let another one look.' } },
+      ...tool('Agent', 'agent', { input: { description: 'Have a look' } }),
+      ...tool('Read', 'inner', { parent: 'agent' }),
+      ...Array.from({ length: 2500 }, (_, i) => tool('Bash', `number ${i}`)).flat(),
+    ]
+    const posted = await fetch(`${own.url}/api/runtime/llm-tasks/${id}/events?lease_id=${lease.id}`, {
+      method: 'POST',
+      body: events.map((event, i) => JSON.stringify({ seq: i + 1, ...event })).join('\n'),
+    })
+    expect(posted.ok).toBe(true)
+    await page.goto(`${own.url}/tasks/${id}?view=timeline`)
+    const lines = page.getByRole('list', { name: 'Turns and tools' }).getByRole('listitem')
+    await expect(lines.nth(0)).toContainText('Turn 1')
+    await expect(lines.nth(0)).toContainText('1,000 tokens')
+    await expect(lines.nth(1)).toHaveText(/Bash.*echo bad.*Failed.*1\.5s/)
+    await expect(lines.nth(3)).toHaveText(/Agent.*Have a look/)
+    await expect(lines.nth(4)).toHaveText(/Read/)
+    await expect(lines.nth(0)).toHaveAttribute('aria-setsize', '5005')
+    expect(await lines.count()).toBeLessThan(80)
+    await accessible(page)
+    await expect(async () => {
+      // Lines that are measured on the way make the page longer.
+      await page.keyboard.press('End')
+      await expect(lines.filter({ hasText: 'echo number 2499' })).toBeInViewport({ timeout: 1000 })
+    }).toPass({ timeout: 60_000 })
+    expect(await lines.count()).toBeLessThan(80)
+  } finally {
+    await own.close()
+  }
+})
+
 test('a run that asks or was denied a tool says so, and can be answered', async ({ page, runtime }) => {
   const asks = await runtime.task('scenario: asks', { context_id: 'asking', agent_slug: 'writer' })
   const denied = await runtime.task('scenario: denied')

@@ -143,7 +143,7 @@ func reads(t *testing.T, s contract.Store, task bloom.Task, worker string) {
 			ok(nil, err)
 		}
 	}
-	for _, q := range []bloom.ArtifactQuery{{}, {TaskID: task.ID}, {Type: "t"}, {Type: "rare"}, {TaskID: task.ID, Type: "rare"}, {ShortID: "rare"}} {
+	for _, q := range []bloom.ArtifactQuery{{}, {TaskID: task.ID}, {Type: "t"}, {Type: "rare"}, {Type: "FILE"}, {TaskID: task.ID, Type: "rare"}, {ShortID: "rare"}} {
 		_, _, err := s.Artifacts(ctx, q)
 		ok(nil, err)
 	}

@@ -41,7 +41,8 @@ export function Dialog({
   title: string
   lead?: ReactNode
   children: ReactNode
-  wide?: boolean
+  /** For what is read; most: for files. */
+  wide?: boolean | 'most'
 }) {
   const { t } = useTranslation()
   const focus = useFocusBack()
@@ -54,12 +55,12 @@ export function Dialog({
           {...(lead ? {} : { 'aria-describedby': undefined })}
           className={cn(
             'rise fixed top-[12vh] left-1/2 z-40 max-h-[80dvh] w-[calc(100vw-2rem)] -translate-x-1/2 overflow-y-auto rounded-xl border bg-raised p-5 shadow-float outline-none',
-            wide ? 'max-w-2xl' : 'max-w-md',
+            wide === 'most' ? 'max-w-4xl' : wide ? 'max-w-2xl' : 'max-w-md',
           )}
         >
           <div className="mb-4 flex items-start justify-between gap-4">
-            <div>
-              <Radix.Title className="text-base font-semibold">{title}</Radix.Title>
+            <div className="min-w-0">
+              <Radix.Title className="text-base font-semibold wrap-anywhere">{title}</Radix.Title>
               {lead && <Radix.Description className="mt-1 text-ink-2">{lead}</Radix.Description>}
             </div>
             <Radix.Close asChild>

@@ -188,6 +188,8 @@ CREATE INDEX runtime_artifacts_task      ON runtime_artifacts (task_id, seq);
 CREATE UNIQUE INDEX runtime_artifacts_path ON runtime_artifacts (task_id, epoch, path) WHERE path IS NOT NULL;
 -- What is to be moved.
 CREATE INDEX runtime_artifacts_displaced ON runtime_artifacts (seq) WHERE displaced;
+-- Lists of files, which are few among results.
+CREATE INDEX runtime_artifacts_files     ON runtime_artifacts (seq) WHERE type = 'FILE';
 
 -- Content of artifacts and parts of transcripts that are too large or not text enough for their
 -- rows, in chunks of 1 MiB, while the object storage is away. What is not whole was never stored.

@@ -176,6 +176,8 @@ CREATE INDEX runtime_artifacts_task      ON runtime_artifacts (task_id, seq);
 CREATE UNIQUE INDEX runtime_artifacts_path ON runtime_artifacts (task_id, epoch, path) WHERE path IS NOT NULL;
 -- What is to be moved.
 CREATE INDEX runtime_artifacts_displaced ON runtime_artifacts (seq) WHERE displaced = 1;
+-- Lists of files, which are few among results.
+CREATE INDEX runtime_artifacts_files     ON runtime_artifacts (seq) WHERE type = 'FILE';
 
 -- A result's output is its artifact's content: it is kept once.
 CREATE TABLE llm_results (

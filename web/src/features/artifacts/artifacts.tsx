@@ -5,6 +5,7 @@ import { useTranslation } from 'react-i18next'
 import { type Artifact, api, page } from '@/api/client'
 import { keys } from '@/api/queries'
 import { useFormat } from '@/lib/format'
+import { Button } from '@/ui/button'
 import { Download } from '@/ui/download'
 import { Export } from '@/ui/export'
 import { Ago, Id } from '@/ui/facts'
@@ -13,60 +14,79 @@ import { OfTask } from '@/ui/of-task'
 import { Page } from '@/ui/page'
 import { Paged } from '@/ui/paged'
 import { Td, Th, Tr } from '@/ui/table'
-import { ArtifactDialog, fileNameOf, pathOf } from './artifact-dialog'
+import { DownloadAll } from './archive'
+import { ArtifactDialog } from './artifact-dialog'
+import { fileNameOf, isEmptyResult } from './kind'
+import { Name } from './name'
 import { types, useTypeName } from './type-name'
+
+const link = 'block truncate text-ink-2 hover:text-accent-strong hover:underline'
 
 export default function Artifacts() {
   const { t } = useTranslation()
   const format = useFormat()
   const nameOfType = useTypeName()
   const [task, setTask] = useState('')
-  const [type, setType] = useState('')
+  const [type, setType] = useState('FILE')
   const [empties, setEmpties] = useState(false)
-  const [shown, setShown] = useState('')
+  const [shown, setShown] = useState<Artifact>()
   const filters = { ...(task ? { task_id: task } : {}), ...(type ? { type } : {}) }
-  const read = (cursor: string | undefined, limit = 50) =>
+  const read = (cursor: string | undefined, limit: number, preview = 0) =>
     page<Artifact>(
       api.GET('/api/runtime/artifacts', {
-        params: { query: { ...filters, limit, ...(cursor ? { cursor } : {}) } },
+        params: { query: { ...filters, limit, ...(preview && { preview }), ...(cursor ? { cursor } : {}) } },
       }),
     )
   return (
-    <Page title={t('artifacts.title')} lead={t('artifacts.lead')} actions={<Export name="artifacts" read={read} />}>
-      <div className="mb-4 flex flex-wrap gap-2">
+    <Page
+      title={t('artifacts.title')}
+      lead={t('artifacts.lead')}
+      actions={
+        <>
+          <DownloadAll filters={filters} />
+          <Export name="artifacts" read={read} />
+        </>
+      }
+    >
+      <div className="mb-4 flex flex-wrap items-center gap-2">
         <Select
           aria-label={t('artifacts.type')}
           value={type}
           onChange={(e) => setType(e.target.value)}
           className="w-full sm:w-52"
         >
-          <option value="">{t('artifacts.anyType')}</option>
           {types.map((name) => (
             <option key={name} value={name}>
-              {nameOfType(name)}
+              {t(`artifacts.kinds.${name}`)}
             </option>
           ))}
+          <option value="">{t('artifacts.anyType')}</option>
         </Select>
         <OfTask onChange={setTask} />
-        <Checkbox label={t('artifacts.empties')} checked={empties} onChange={(e) => setEmpties(e.target.checked)} />
+        {(type === '' || type === 'LLM_RESULT') && (
+          <Checkbox label={t('artifacts.empties')} checked={empties} onChange={(e) => setEmpties(e.target.checked)} />
+        )}
       </div>
       <Paged<Artifact>
         label={t('artifacts.title')}
         queryKey={[...keys.artifacts, 'list', filters, empties]}
         read={async (cursor) => {
-          const found = await read(cursor)
+          const found = await read(cursor, 50, 1)
           return empties ? found : { ...found, items: found.items.filter((a) => !isEmptyResult(a)) }
         }}
         icon={Boxes}
-        none={t('artifacts.none')}
-        noneHint={Object.keys(filters).length > 0 ? t('ui.noneMatch') : t('artifacts.noneHint')}
+        none={type === 'FILE' ? t('artifacts.noFiles') : t('artifacts.none')}
+        noneHint={task ? t('ui.noneMatch') : type === 'FILE' ? t('artifacts.noFilesHint') : t('artifacts.noneHint')}
+        noneAction={
+          type === 'FILE' && <Button onClick={() => setType('LLM_RESULT')}>{t('artifacts.showResults')}</Button>
+        }
         head={
           <>
             <Th>{t('artifacts.name')}</Th>
-            <Th>{t('artifacts.task')}</Th>
+            <Th className="max-md:hidden">{t('artifacts.task')}</Th>
+            <Th className="max-lg:hidden">{t('artifacts.context')}</Th>
             <Th className="text-right">{t('artifacts.size')}</Th>
-            <Th className="max-sm:hidden">{t('artifacts.where')}</Th>
-            <Th>{t('artifacts.created')}</Th>
+            <Th className="max-md:hidden">{t('artifacts.created')}</Th>
             <Th>
               <span className="sr-only">{t('task.result.download')}</span>
             </Th>
@@ -74,29 +94,33 @@ export default function Artifacts() {
         }
         row={(a) => (
           <Tr key={a.id}>
-            <Td className="max-w-80 max-sm:max-w-36">
-              <button
-                type="button"
-                onClick={() => setShown(a.id)}
-                className="block max-w-full truncate text-left text-accent-strong hover:underline"
-                title={pathOf(a) || a.id}
+            <Td className="w-full max-w-0 md:w-2/5">
+              <Name artifact={a} onOpen={() => setShown(a)} />
+              <Link
+                to="/tasks/$taskId"
+                params={{ taskId: a.task_id }}
+                className="block truncate pl-6 text-2xs text-ink-3 hover:underline md:hidden"
               >
-                {pathOf(a) ? <span className="font-mono text-xs">{pathOf(a)}</span> : nameOfType(a.type)}
-              </button>
-            </Td>
-            <Td>
-              <Link to="/tasks/$taskId" params={{ taskId: a.task_id }} className="text-accent-strong hover:underline">
-                <Id id={a.task_id} />
+                {a.prompt || nameOfType(a.type)} · <Ago at={a.created_at} />
               </Link>
             </Td>
-            <Td className="text-right text-ink-2">{format.bytes(a.size)}</Td>
-            <Td className="max-w-64 truncate text-ink-2 max-sm:hidden">
-              <Where url={a.url} />
+            <Td className="w-2/5 max-w-0 max-md:hidden">
+              <Link to="/tasks/$taskId" params={{ taskId: a.task_id }} className={link}>
+                {a.prompt || <Id id={a.task_id} />}
+              </Link>
             </Td>
-            <Td className="text-ink-2">
+            <Td className="max-w-44 max-lg:hidden">
+              {a.context_id && (
+                <Link to="/contexts/$contextId" params={{ contextId: a.context_id }} className={link}>
+                  {a.context_id}
+                </Link>
+              )}
+            </Td>
+            <Td className="text-right text-ink-2">{format.bytes(a.size)}</Td>
+            <Td className="text-ink-2 max-md:hidden">
               <Ago at={a.created_at} />
             </Td>
-            <Td className="text-right">
+            <Td className="w-10 text-right">
               <Download
                 from={`/api/runtime/artifacts/${a.id}/content`}
                 name={fileNameOf(a)}
@@ -106,18 +130,7 @@ export default function Artifacts() {
           </Tr>
         )}
       />
-      {shown && <ArtifactDialog id={shown} onClose={() => setShown('')} />}
+      {shown && <ArtifactDialog id={shown.id} prompt={shown.prompt ?? ''} onClose={() => setShown(undefined)} />}
     </Page>
   )
-}
-
-/** What an attempt leaves that failed before it answered. */
-const isEmptyResult = (a: Artifact) => a.type === 'LLM_RESULT' && a.size === 0
-
-/** Where the content is, in a word; its address for who wants it. */
-function Where({ url }: { url: string | null }) {
-  const { t } = useTranslation()
-  const [, scheme, bucket] = /^(\w+):(?:\/\/([^/]+))?/.exec(url ?? '') ?? []
-  if (!url || scheme === 'database') return t('artifacts.inRow')
-  return <span title={url}>{bucket ? t('artifacts.bucket', { name: bucket }) : t('artifacts.folder')}</span>
 }

@@ -1,7 +1,7 @@
 import { useTranslation } from 'react-i18next'
 
 /** As the server and workers name them; an upload may name another. */
-export const types = ['LLM_RESULT', 'FILE', 'transcript'] as const
+export const types = ['FILE', 'LLM_RESULT', 'transcript'] as const
 
 export function useTypeName() {
   const { t } = useTranslation()

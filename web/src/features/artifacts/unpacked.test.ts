@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
-import { unpacked } from './artifact-dialog'
+import { unpacked } from './preview'
 
 const streamOf = (content: Uint8Array) =>
   new ReadableStream<Uint8Array<ArrayBuffer>>({

@@ -16,13 +16,9 @@ export interface Attempt {
 
 const ends = new Set(['retried', 'released', 'expired', 'completed', 'failed', 'dead', 'cancelled'])
 
-/**
- * The rows of a conversation. Several attempts are groups: of a closed one only its head
- * is a row. The newest is open unless `chosen` says otherwise.
- */
-export function rowsOf(items: Item[], chosen: ReadonlyMap<number, boolean>): (Item | Attempt)[] {
+/** The attempts of a task. The newest is open unless `chosen` says otherwise. */
+export function attemptsOf(items: Item[], chosen: ReadonlyMap<number, boolean>): Attempt[] {
   const leases = items.filter((item): item is Step => item.kind === 'step' && item.type === 'leased')
-  if (leases.length < 2) return items
   const newest = leases.at(-1)?.epoch
   const groups = new Map<number, Attempt>()
   for (const [i, { epoch, at, data }] of leases.entries())
@@ -40,6 +36,14 @@ export function rowsOf(items: Item[], chosen: ReadonlyMap<number, boolean>): (It
     const group = groups.get(item.epoch)
     if (group && item.kind === 'step' && ends.has(item.type)) group.end = item
   }
+  return [...groups.values()]
+}
+
+/** The rows of a conversation. Several attempts are groups: of a closed one only its head is a row. */
+export function rowsOf(items: Item[], chosen: ReadonlyMap<number, boolean>): (Item | Attempt)[] {
+  const attempts = attemptsOf(items, chosen)
+  if (attempts.length < 2) return items
+  const groups = new Map(attempts.map((attempt) => [attempt.epoch, attempt]))
   return items.flatMap((item) => {
     const group = groups.get(item.epoch)
     if (!group) return [item]

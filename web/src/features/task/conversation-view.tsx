@@ -157,7 +157,7 @@ const tones: Record<string, string> = {
 }
 
 /** The line of an attempt that shows or hides what happened in it. */
-function AttemptHead({ attempt, onToggle }: { attempt: Attempt; onToggle: () => void }) {
+export function AttemptHead({ attempt, onToggle }: { attempt: Attempt; onToggle: () => void }) {
   const { t } = useTranslation()
   const { end } = attempt
   return (

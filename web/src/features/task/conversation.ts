@@ -33,6 +33,14 @@ export interface Step extends Base {
 
 export type Item = Said | Tool | Step
 
+/** One answer of the model, from when it was asked to the last of what it said. */
+export interface Turn extends Base {
+  kind: 'turn'
+  from: number
+  to: number
+  tokens: number
+}
+
 export interface Usage {
   tokens: number
   input: number
@@ -73,6 +81,16 @@ const steps = new Set([
 export class Conversation {
   items: Item[] = []
   usage: Usage | null = null
+  /** By the events that they begin with. */
+  readonly turns: Turn[] = []
+  /** What subagents used, by the call that started each. */
+  readonly tokensOf = new Map<string, number>()
+  /** Tokens that came before what they were used for, and whether they are of a new answer. */
+  private unclaimed = 0
+  private fresh = true
+  private claim: (tokens: number) => void = () => undefined
+  /** When the model was asked: the last result, or the end of its last answer. */
+  private asked = 0
   model = ''
   private folder = ''
   lastSeq = 0
@@ -85,6 +103,7 @@ export class Conversation {
     this.events++
     const data = event.data ?? {}
     const parent = text(data.parent)
+    this.count(event, data, parent)
     if (said.has(event.type)) {
       const kind = event.type as Said['kind']
       this.add({ kind, ...placeOf(event), text: text(data.text), truncated: data.truncated === true }, parent)
@@ -107,6 +126,45 @@ export class Conversation {
       }
       this.add({ kind: 'step', ...placeOf(event), type: event.type, data }, '')
     }
+  }
+
+  /** Gives what was used to the turn or the subagent that used it: usage does not say whose it is, but comes before. */
+  private count({ type, at, seq, epoch }: TaskEvent, data: Record<string, unknown>, parent: string) {
+    if (type === 'usage') {
+      const { tokens = 0, input = 0, cached = 0 } = this.usage ?? {}
+      const used = count(data.tokens_used) - tokens
+      // Input grows with a new answer, output at its end.
+      if (count(data.input_tokens) + count(data.cache_read_tokens) > input + cached) this.fresh = true
+      if (this.fresh) this.unclaimed += used
+      else this.claim(used)
+    } else if (type === 'leased') {
+      this.usage = null
+      this.unclaimed = 0
+      this.fresh = true
+    } else if (type === 'session') {
+      this.asked = at
+    } else if (type === 'tool_result') {
+      this.fresh = true
+      this.asked = at
+    } else if (parent !== '') {
+      this.claim = (tokens) => this.tokensOf.set(parent, (this.tokensOf.get(parent) ?? 0) + tokens)
+      this.take()
+    } else if (type === 'text' || type === 'thinking' || type === 'tool_use') {
+      if (this.fresh) this.turns.push({ kind: 'turn', key: seq, at, epoch, from: this.asked || at, to: at, tokens: 0 })
+      const turn = this.turns.at(-1)
+      if (!turn) return
+      turn.to = this.asked = at
+      this.claim = (tokens) => {
+        turn.tokens += tokens
+      }
+      this.take()
+    }
+  }
+
+  private take() {
+    this.claim(this.unclaimed)
+    this.unclaimed = 0
+    this.fresh = false
   }
 
   private use(event: TaskEvent, data: Record<string, unknown>, parent: string) {

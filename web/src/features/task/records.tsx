@@ -2,17 +2,19 @@ import { useQuery } from '@tanstack/react-query'
 import { Boxes, ScrollText } from 'lucide-react'
 import { useState } from 'react'
 import { useTranslation } from 'react-i18next'
-import { api, data } from '@/api/client'
+import { type Artifact, api, data } from '@/api/client'
 import { keys } from '@/api/queries'
-import { ArtifactDialog, fileNameOf, pathOf } from '@/features/artifacts/artifact-dialog'
-import { useTypeName } from '@/features/artifacts/type-name'
+import { DownloadAll } from '@/features/artifacts/archive'
+import { ArtifactDialog } from '@/features/artifacts/artifact-dialog'
+import { fileNameOf, isEmptyResult } from '@/features/artifacts/kind'
+import { Name } from '@/features/artifacts/name'
 import { useActionName } from '@/features/audit/action-name'
 import { say } from '@/i18n/said'
 import { useFormat } from '@/lib/format'
 import { Badge } from '@/ui/badge'
 import { Panel } from '@/ui/card'
 import { Download } from '@/ui/download'
-import { Ago, Id } from '@/ui/facts'
+import { Ago } from '@/ui/facts'
 import { Empty, Loaded } from '@/ui/states'
 import { Table, Td, Th, Tr } from '@/ui/table'
 
@@ -21,7 +23,6 @@ export function Records({ taskId }: { taskId: string }) {
   const { t } = useTranslation()
   const nameOfAction = useActionName()
   const format = useFormat()
-  const nameOfType = useTypeName()
   const [shown, setShown] = useState('')
   const artifacts = useQuery({
     queryKey: [...keys.artifacts, 'task', taskId],
@@ -33,27 +34,29 @@ export function Records({ taskId }: { taskId: string }) {
   })
   return (
     <div className="space-y-4">
-      <Panel title={t('artifacts.title')} flush>
+      <Panel
+        title={t('artifacts.title')}
+        flush
+        actions={
+          (artifacts.data?.filter((a) => !isEmptyResult(a)).length ?? 0) > 1 && (
+            <DownloadAll small filters={{ task_id: taskId }} />
+          )
+        }
+      >
         <Loaded
           query={artifacts}
-          empty={{ when: (list) => !list?.length, show: <Empty icon={Boxes} title={t('task.noArtifacts')} /> }}
+          empty={{
+            when: (list) => !list?.some((a) => !isEmptyResult(a)),
+            show: <Empty icon={Boxes} title={t('task.noArtifacts')} />,
+          }}
         >
           {(list) => (
             <Table label={t('artifacts.title')}>
               <tbody>
-                {list?.map((a) => (
+                {filesFirst(list ?? []).map((a) => (
                   <Tr key={a.id}>
-                    <Td className="max-w-64">
-                      <button
-                        type="button"
-                        onClick={() => setShown(a.id)}
-                        className="block max-w-full truncate text-left font-medium text-accent-strong hover:underline"
-                      >
-                        {pathOf(a) || nameOfType(a.type)}
-                      </button>
-                    </Td>
-                    <Td className="max-sm:hidden">
-                      <Id id={a.id} />
+                    <Td className="w-full max-w-0">
+                      <Name artifact={a} onOpen={() => setShown(a.id)} />
                     </Td>
                     <Td className="max-sm:hidden">
                       <span className="flex gap-1">
@@ -120,3 +123,12 @@ export function Records({ taskId }: { taskId: string }) {
     </div>
   )
 }
+
+/** What a task left, its files by name before the rest; not the results of attempts that failed. */
+const filesFirst = (list: Artifact[]) =>
+  list
+    .filter((a) => !isEmptyResult(a))
+    .sort(
+      (a, b) =>
+        Number(b.type === 'FILE') - Number(a.type === 'FILE') || (a.path ?? '').localeCompare(b.path ?? '') || 0,
+    )

@@ -6,6 +6,7 @@ import { useFormat, useNow } from '@/lib/format'
 import { Elapsed } from '@/ui/facts'
 import type { Conversation, Step } from './conversation'
 import { isFinal } from './events'
+import { Waterfall } from './waterfall'
 
 interface Span {
   key: number
@@ -73,45 +74,48 @@ export function Timeline({ task, conversation }: { task: Task; conversation: Con
   const end = spans.at(-1)?.to ?? (isFinal(task.status) ? task.updated_at : now)
   const whole = Math.max(1, end - task.created_at)
   return (
-    <ol className="space-y-1">
-      {spans.map((span) => (
-        <li
-          key={span.key}
-          className="grid grid-cols-[7rem_minmax(0,1fr)_5rem] items-center gap-3 rounded-lg px-2 py-2 hover:bg-idle-soft/60 sm:grid-cols-[11rem_minmax(0,1fr)_6rem]"
-        >
-          <div className="min-w-0">
-            <p className="truncate text-[13px] font-medium">{t(`ui.status.${span.phase}`)}</p>
-            <p className="truncate text-xs text-ink-3">
-              {span.worker ? t('task.leaseOn', { n: span.epoch, worker: span.worker }) : format.shortTime(span.from)}
-            </p>
-          </div>
-          <div className="min-w-0">
-            <div className="relative h-2.5 rounded-full bg-sunken" aria-hidden>
-              <div
-                className={cn(
-                  'absolute inset-y-0 min-w-1 rounded-full',
-                  colours[span.phase],
-                  span.to === null && 'breathe',
-                )}
-                style={{
-                  left: `${Math.min(99, ((span.from - task.created_at) / whole) * 100)}%`,
-                  width: `${(((span.to ?? end) - span.from) / whole) * 100}%`,
-                }}
-              />
-            </div>
-            {span.end && (
-              <p className="mt-1 text-xs text-ink-2 wrap-anywhere">
-                <span className="font-medium">{t(`task.step.${span.end.type as 'leased'}`)}</span>
-                {reason(span.end) && ` · ${say(reason(span.end))}`}
+    <>
+      <ol className="space-y-1">
+        {spans.map((span) => (
+          <li
+            key={span.key}
+            className="grid grid-cols-[7rem_minmax(0,1fr)_5rem] items-center gap-3 rounded-lg px-2 py-2 hover:bg-idle-soft/60 sm:grid-cols-[11rem_minmax(0,1fr)_6rem]"
+          >
+            <div className="min-w-0">
+              <p className="truncate text-[13px] font-medium">{t(`ui.status.${span.phase}`)}</p>
+              <p className="truncate text-xs text-ink-3">
+                {span.worker ? t('task.leaseOn', { n: span.epoch, worker: span.worker }) : format.shortTime(span.from)}
               </p>
-            )}
-          </div>
-          <p className="text-right text-[13px] text-ink-2">
-            <Elapsed from={span.from} to={span.to} />
-          </p>
-        </li>
-      ))}
-    </ol>
+            </div>
+            <div className="min-w-0">
+              <div className="relative h-2.5 rounded-full bg-sunken" aria-hidden>
+                <div
+                  className={cn(
+                    'absolute inset-y-0 min-w-1 rounded-full',
+                    colours[span.phase],
+                    span.to === null && 'breathe',
+                  )}
+                  style={{
+                    left: `${Math.min(99, ((span.from - task.created_at) / whole) * 100)}%`,
+                    width: `${(((span.to ?? end) - span.from) / whole) * 100}%`,
+                  }}
+                />
+              </div>
+              {span.end && (
+                <p className="mt-1 text-xs text-ink-2 wrap-anywhere">
+                  <span className="font-medium">{t(`task.step.${span.end.type as 'leased'}`)}</span>
+                  {reason(span.end) && ` · ${say(reason(span.end))}`}
+                </p>
+              )}
+            </div>
+            <p className="text-right text-[13px] text-ink-2">
+              <Elapsed from={span.from} to={span.to} />
+            </p>
+          </li>
+        ))}
+      </ol>
+      <Waterfall conversation={conversation} over={isFinal(task.status)} />
+    </>
   )
 }
 

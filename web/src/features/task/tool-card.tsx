@@ -84,6 +84,12 @@ function subject(kind: Kind, { input, folder }: Tool): string {
   }
 }
 
+/** What a call is about, with the picture of its kind. */
+export function aboutOf(tool: Tool) {
+  const kind = kinds[tool.name] ?? 'other'
+  return { kind, Icon: icons[kind], text: subject(kind, tool) }
+}
+
 /** One tool call: a line that opens to what went in and what came out. */
 export const ToolCard = memo(function ToolCard({ tool, over }: { tool: Tool; over: boolean }) {
   const { t } = useTranslation()
