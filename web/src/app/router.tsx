@@ -157,5 +157,6 @@ declare module '@tanstack/react-router' {
   interface HistoryState {
     /** What was typed elsewhere and goes on in the form of a new task; an address would be too short for it. */
     prompt?: string
+    files?: File[]
   }
 }

@@ -1,4 +1,4 @@
-import type { Task } from '@/api/client'
+import { api, data, type Task } from '@/api/client'
 
 /** The form as it is typed: texts, until they are sent. */
 export interface Draft {
@@ -79,6 +79,22 @@ export const bodyOf = (draft: Draft) => ({
   context_hints: list(draft.hints),
   ...(draft.runAt ? { run_at: new Date(draft.runAt).getTime() } : {}),
 })
+
+/** Creates a task, with files as a form: the task is its first part. */
+export const createTask = (draft: Draft, files: File[]) =>
+  data<Task>(
+    api.POST('/api/runtime/llm-tasks', {
+      body: bodyOf(draft),
+      bodySerializer: (body) => {
+        const task = JSON.stringify(body)
+        if (files.length === 0) return task
+        const form = new FormData()
+        form.append('task', task)
+        for (const file of files) form.append('file', file)
+        return form
+      },
+    }),
+  )
 
 /** Pages on plain HTTP have no crypto.randomUUID. */
 function randomId() {

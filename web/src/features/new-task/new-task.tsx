@@ -3,24 +3,26 @@ import { Link, useNavigate, useRouterState, useSearch } from '@tanstack/react-ro
 import { ChevronRight, CircleCheck, TriangleAlert } from 'lucide-react'
 import { type FormEvent, useState } from 'react'
 import { useTranslation } from 'react-i18next'
-import { ApiError, api, data, type Task, type Worker } from '@/api/client'
+import { ApiError, type Task, type Worker } from '@/api/client'
 import { keys, task as taskQuery, workers as workersQuery } from '@/api/queries'
 import { recentTasks } from '@/api/recent'
 import { useReadsOnly } from '@/api/session'
 import { say } from '@/i18n/said'
+import { cn } from '@/lib/cn'
 import { Button } from '@/ui/button'
 import { Card } from '@/ui/card'
 import { Kbd } from '@/ui/facts'
 import { Checkbox, Field, Input, Select, Textarea } from '@/ui/field'
 import { Page } from '@/ui/page'
 import { Failure, Loaded } from '@/ui/states'
-import { bodyOf, type Draft, draftOf, emptyDraft, list } from './draft'
+import { AttachButton, Attaching, overClass, useAttach } from './attach'
+import { createTask, type Draft, draftOf, emptyDraft, list } from './draft'
 import { SoFar } from './so-far'
 
 export default function NewTask() {
   const { t } = useTranslation()
   const { from, context_id, agent_slug } = useSearch({ from: '/tasks/new' })
-  const prompt = useRouterState({ select: (s) => s.location.state.prompt }) ?? ''
+  const { prompt = '', files } = useRouterState({ select: (s) => s.location.state })
   const source = useQuery({ ...taskQuery(from ?? ''), enabled: from !== undefined })
   return (
     <Page
@@ -35,6 +37,7 @@ export default function NewTask() {
           {context_id && <SoFar contextId={context_id} />}
           <Form
             key={`${context_id} ${agent_slug}`}
+            files={files}
             first={{ ...emptyDraft(), prompt, contextId: context_id ?? '', agent: agent_slug ?? 'assistant' }}
           />
         </div>
@@ -43,17 +46,17 @@ export default function NewTask() {
   )
 }
 
-function Form({ first }: { first: Draft }) {
+function Form({ first, files }: { first: Draft; files?: File[] | undefined }) {
   const { t } = useTranslation()
   const readsOnly = useReadsOnly()
   const navigate = useNavigate()
   const client = useQueryClient()
   const [draft, setDraft] = useState(first)
+  const attach = useAttach(files)
   const recent = useQuery(recentTasks)
   const create = useMutation({
-    mutationFn: () => data(api.POST('/api/runtime/llm-tasks', { body: bodyOf(draft) })),
+    mutationFn: () => createTask(draft, attach.files),
     onSuccess: (task) => {
-      if (!task) return
       client.setQueryData<Task>(keys.task(task.id), (now) => now ?? task)
       void navigate({ to: '/tasks/$taskId', params: { taskId: task.id } })
     },
@@ -88,7 +91,8 @@ function Form({ first }: { first: Draft }) {
       onKeyDown={(e) => {
         if (e.key === 'Enter' && (e.ctrlKey || e.metaKey)) send()
       }}
-      className="space-y-5"
+      {...attach.target}
+      className={cn('space-y-5 rounded-card', overClass)}
     >
       <Card className="space-y-5 p-4 sm:p-5">
         {tasks.length > 0 && <Templates tasks={tasks} onPick={(task) => setDraft(draftOf(task))} />}
@@ -105,6 +109,12 @@ function Form({ first }: { first: Draft }) {
             />
           )}
         </Field>
+        {attach.allowed && (
+          <div className="space-y-3">
+            <AttachButton attach={attach} text />
+            <Attaching attach={attach} />
+          </div>
+        )}
         <div className="grid gap-5 sm:grid-cols-2">
           <Suggested
             label={t('newTask.agent')}

@@ -3,11 +3,12 @@ import { Link, useNavigate } from '@tanstack/react-router'
 import { ChevronRight, SendHorizontal } from 'lucide-react'
 import { type FormEvent, useState } from 'react'
 import { useTranslation } from 'react-i18next'
-import { api, data, type Task } from '@/api/client'
+import type { Task } from '@/api/client'
 import { keys, workers as workersQuery } from '@/api/queries'
 import { recentTasks } from '@/api/recent'
 import { useReadsOnly } from '@/api/session'
-import { bodyOf, emptyDraft } from '@/features/new-task/draft'
+import { AttachButton, Attaching, overClass, useAttach } from '@/features/new-task/attach'
+import { createTask, emptyDraft } from '@/features/new-task/draft'
 import { cn } from '@/lib/cn'
 import { Button } from '@/ui/button'
 import { Card } from '@/ui/card'
@@ -24,8 +25,9 @@ export function Ask() {
   const fleet = useQuery(workersQuery).data ?? []
   const [draft, setDraft] = useState(emptyDraft)
   const [open, setOpen] = useState(false)
+  const attach = useAttach()
   const create = useMutation({
-    mutationFn: () => data(api.POST('/api/runtime/llm-tasks', { body: bodyOf(draft) })),
+    mutationFn: () => createTask(draft, attach.files),
     onSuccess: (task) => {
       client.setQueryData<Task>(keys.task(task.id), (now) => now ?? task)
       void navigate({ to: '/tasks/$taskId', params: { taskId: task.id } })
@@ -63,7 +65,7 @@ export function Ask() {
   )
   return (
     <Card>
-      <form aria-label={t('app.newTask')} onSubmit={send}>
+      <form aria-label={t('app.newTask')} onSubmit={send} {...attach.target} className={cn('rounded-card', overClass)}>
         <Textarea
           aria-label={t('newTask.prompt')}
           placeholder={t('newTask.promptHint')}
@@ -77,6 +79,7 @@ export function Ask() {
           }}
           className="field-sizing-content max-h-72 min-h-16 resize-none rounded-b-none border-transparent bg-transparent px-4 pt-3 text-[15px] hover:border-transparent"
         />
+        <Attaching attach={attach} className="px-4 pb-3" />
         {open && (
           <div className="grid gap-3 border-t px-4 py-3 sm:grid-cols-2 lg:max-w-3xl">
             {field('agent', t('newTask.agent'), 'assistant')}
@@ -87,7 +90,7 @@ export function Ask() {
                 ...(draft.contextId.trim() && { context_id: draft.contextId.trim() }),
                 ...(draft.agent.trim() && { agent_slug: draft.agent.trim() }),
               }}
-              state={{ prompt: draft.prompt }}
+              state={{ prompt: draft.prompt, files: attach.files }}
               className="justify-self-start text-xs font-medium text-accent-strong hover:underline"
             >
               {t('newTask.more')}
@@ -96,6 +99,7 @@ export function Ask() {
         )}
         {create.error && <Failure error={create.error} className="mx-4 mb-3" />}
         <div className="flex items-center gap-3 border-t px-2.5 py-2 text-xs">
+          <AttachButton attach={attach} />
           <button
             type="button"
             aria-expanded={open}

@@ -6,7 +6,9 @@ import { useTranslation } from 'react-i18next'
 import { api, data, type Task } from '@/api/client'
 import { keys } from '@/api/queries'
 import { useReadsOnly } from '@/api/session'
-import { bodyOf, draftOf } from '@/features/new-task/draft'
+import { AttachButton, Attaching, overClass, useAttach } from '@/features/new-task/attach'
+import { createTask, draftOf } from '@/features/new-task/draft'
+import { cn } from '@/lib/cn'
 import { Button } from '@/ui/button'
 import { Textarea } from '@/ui/field'
 import { Failure } from '@/ui/states'
@@ -27,20 +29,17 @@ export function Composer({ contextId, onSent }: { contextId: string; onSent: (ta
   const client = useQueryClient()
   const readsOnly = useReadsOnly()
   const [text, setText] = useState('')
+  const attach = useAttach()
   const latest = useQuery({
     queryKey: [...keys.contexts, contextId, 'newest'],
     queryFn: () =>
       data<Task[]>(api.GET('/api/runtime/llm-tasks', { params: { query: { context_id: contextId, limit: 1 } } })),
   }).data?.[0]
   const create = useMutation({
-    mutationFn: (newest: Task) =>
-      data(
-        api.POST('/api/runtime/llm-tasks', {
-          body: bodyOf({ ...draftOf(newest), prompt: text.trim(), ordered: true }),
-        }),
-      ),
+    mutationFn: (newest: Task) => createTask({ ...draftOf(newest), prompt: text.trim(), ordered: true }, attach.files),
     onSuccess: (task) => {
       setText('')
+      attach.clear()
       client.setQueryData<Task>(keys.task(task.id), (now) => now ?? task)
       void client.invalidateQueries({ queryKey: keys.contexts })
       onSent(task)
@@ -55,10 +54,13 @@ export function Composer({ contextId, onSent }: { contextId: string; onSent: (ta
     <form
       aria-label={t('task.composer.label')}
       onSubmit={send}
-      className="sticky bottom-0 z-10 -mx-1 mt-6 bg-canvas px-1 pt-2 pb-3"
+      {...attach.target}
+      className={cn('sticky bottom-0 z-10 -mx-1 mt-6 rounded-lg bg-canvas px-1 pt-2 pb-3', overClass)}
     >
       {create.error && <Failure error={create.error} className="mb-2" />}
+      <Attaching attach={attach} className="mb-2" />
       <div className="flex items-end gap-2">
+        <AttachButton attach={attach} />
         <Textarea
           id={id}
           aria-label={t('task.composer.label')}

@@ -2,6 +2,7 @@ import { useWindowVirtualizer } from '@tanstack/react-virtual'
 import { ArrowDown, ChevronRight } from 'lucide-react'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
 import { useTranslation } from 'react-i18next'
+import type { Task } from '@/api/client'
 import { cn } from '@/lib/cn'
 import { useFormat } from '@/lib/format'
 import { Button } from '@/ui/button'
@@ -25,17 +26,7 @@ const sizes: Record<(Item | Attempt)['kind'], number> = {
 const near = 140
 
 /** The run as a conversation. Only what is in sight exists; at the end it follows what comes. */
-export function ConversationView({
-  taskId,
-  stream,
-  prompt,
-  over,
-}: {
-  taskId: string
-  stream: Stream
-  prompt: string
-  over: boolean
-}) {
+export function ConversationView({ task, stream, over }: { task: Task; stream: Stream; over: boolean }) {
   const { t } = useTranslation()
   const format = useFormat()
   const { items, events } = stream.conversation
@@ -76,7 +67,7 @@ export function ConversationView({
 
   return (
     <div>
-      <Asked prompt={prompt} />
+      <Asked task={task} />
       {stream.state === 'failed' && <Failure error={stream.error} className="mb-4" />}
       {stream.state === 'loading' && items.length === 0 && <SkeletonRows rows={4} />}
       <div
@@ -128,9 +119,9 @@ export function ConversationView({
         {stream.state === 'ended' && t('task.stream.ended', { count: events, events: format.number(events) })}
         {stream.state === 'ended' && (
           <Download
-            from={`/api/runtime/llm-tasks/${taskId}/events`}
+            from={`/api/runtime/llm-tasks/${task.id}/events`}
             accept="application/x-ndjson"
-            name={`run-${taskId.slice(-8)}.jsonl`}
+            name={`run-${task.id.slice(-8)}.jsonl`}
             label={t('task.stream.save')}
           />
         )}

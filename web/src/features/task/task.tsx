@@ -103,10 +103,10 @@ function Found({ task }: { task: Task }) {
               </Tabs.Trigger>
             </Tabs.List>
             <Tabs.Content value="run" tabIndex={-1}>
-              <ConversationView taskId={task.id} stream={stream} prompt={task.prompt} over={over} />
+              <ConversationView task={task} stream={stream} over={over} />
             </Tabs.Content>
             <Tabs.Content value="result" tabIndex={-1}>
-              <Asked prompt={task.prompt} />
+              <Asked task={task} />
               <ResultView query={results} task={task} over={over} />
             </Tabs.Content>
             <Tabs.Content value="timeline" tabIndex={-1}>
