@@ -105,7 +105,7 @@ type ofContext struct {
 	ID string `arg:"" help:"The context's id, its last 8 characters, or @last."`
 }
 
-func (c *ofContext) change(inv *invocation, change func(*client.Client) (bloom.Context, error)) error {
+func (c *ofContext) change(inv *invocation, is string, change func(*client.Client) (bloom.Context, error)) error {
 	api, err := c.open()
 	if err != nil {
 		return err
@@ -114,10 +114,14 @@ func (c *ofContext) change(inv *invocation, change func(*client.Client) (bloom.C
 		return err
 	}
 	x, err := change(api)
-	if err != nil || !c.JSON {
+	switch {
+	case err != nil:
 		return err
+	case c.JSON:
+		return writeJSON(inv.Out, x)
 	}
-	return writeJSON(inv.Out, x)
+	_, err = fmt.Fprintln(inv.Out, clean(x.ID+" is "+is, false))
+	return err
 }
 
 type contextsRenameCmd struct {
@@ -126,19 +130,23 @@ type contextsRenameCmd struct {
 }
 
 func (c *contextsRenameCmd) Run(inv *invocation) error {
-	return c.change(inv, func(api *client.Client) (bloom.Context, error) { return api.NameContext(inv.ctx, c.ID, c.Name) })
+	is := "called " + c.Name
+	if c.Name == "" {
+		is = "called by its id again"
+	}
+	return c.change(inv, is, func(api *client.Client) (bloom.Context, error) { return api.NameContext(inv.ctx, c.ID, c.Name) })
 }
 
 type contextsPinCmd struct{ ofContext }
 
 func (c *contextsPinCmd) Run(inv *invocation) error {
-	return c.change(inv, func(api *client.Client) (bloom.Context, error) { return api.PinContext(inv.ctx, c.ID, true) })
+	return c.change(inv, "pinned", func(api *client.Client) (bloom.Context, error) { return api.PinContext(inv.ctx, c.ID, true) })
 }
 
 type contextsUnpinCmd struct{ ofContext }
 
 func (c *contextsUnpinCmd) Run(inv *invocation) error {
-	return c.change(inv, func(api *client.Client) (bloom.Context, error) { return api.PinContext(inv.ctx, c.ID, false) })
+	return c.change(inv, "not pinned any more", func(api *client.Client) (bloom.Context, error) { return api.PinContext(inv.ctx, c.ID, false) })
 }
 
 type contextsRmCmd struct {
@@ -164,6 +172,6 @@ func (c *contextsRmCmd) Run(inv *invocation) error {
 	if c.JSON {
 		return writeJSON(inv.Out, map[string]any{"forgotten": true, "id": c.ID})
 	}
-	_, err = fmt.Fprintf(inv.Out, "%s was forgotten; workers forget it with their next claims.\n", clean(c.ID, false))
+	_, err = fmt.Fprintf(inv.Out, "%s is forgotten. Workers delete their copies when they next ask for tasks.\n", clean(c.ID, false))
 	return err
 }

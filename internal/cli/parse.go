@@ -173,6 +173,16 @@ func mistake(err error) error {
 		what = strings.Trim(what, `"`)
 		return fmt.Errorf("%s %s missing", what, isOrAre(len(strings.Fields(strings.ReplaceAll(what, " ...", "")))))
 	}
+	var parse *kong.ParseError
+	if argument, ok := strings.CutPrefix(said, "unexpected argument "); ok && errors.As(err, &parse) && parse.Context.Selected() != nil {
+		node := parse.Context.Selected()
+		switch {
+		case slices.ContainsFunc(node.Positional, func(v *kong.Value) bool { return v.Name == "prompt" }):
+			return fmt.Errorf("%w: put the prompt in quotes", err)
+		case argument == last && slices.ContainsFunc(node.Flags, func(f *kong.Flag) bool { return f.Name == "task" }):
+			return fmt.Errorf("%w: say --task %s", err, last)
+		}
+	}
 	if flag, ok := strings.CutPrefix(said, "unknown flag "); ok && strings.Contains(strings.Split(flag, ",")[0], " ") {
 		return fmt.Errorf("an argument that begins with a dash is taken for a flag: write -- before it")
 	}

@@ -36,6 +36,12 @@ func (c *schedulesAddCmd) Run(inv *invocation) error {
 	if c.Delay != 0 || c.IdempotencyKey != "" {
 		return usagef("--delay and --idempotency-key do not apply: the schedule sets the time")
 	}
+	switch {
+	case (c.Cron == "") == (c.Every == 0):
+		return usagef("give --cron or --every, and not both")
+	case c.Every != 0 && c.Every < time.Minute:
+		return usagef("--every must be at least 1m")
+	}
 	api, err := c.open()
 	if err != nil {
 		return err
@@ -60,7 +66,7 @@ func (c *schedulesAddCmd) Run(inv *invocation) error {
 	if c.JSON {
 		return writeJSON(inv.Out, saved)
 	}
-	return printSchedule(inv, saved)
+	return printSchedule(inv, api, saved)
 }
 
 // localZone returns the name of this machine's time zone.
@@ -108,7 +114,7 @@ func (c *schedulesListCmd) Run(inv *invocation) error {
 
 func when(s bloom.ScheduleSpec) string {
 	if s.EverySec > 0 {
-		return "every " + (time.Duration(s.EverySec) * time.Second).String()
+		return "every " + briefly(s.EverySec)
 	}
 	return s.Cron + " " + s.TimeZone
 }
@@ -142,7 +148,7 @@ func (c *ofSchedule) do(inv *invocation, change func(*client.Client) (bloom.Sche
 	case c.JSON:
 		return writeJSON(inv.Out, is)
 	}
-	return printSchedule(inv, is)
+	return printSchedule(inv, api, is)
 }
 
 type schedulesShowCmd struct{ ofSchedule }
@@ -197,7 +203,7 @@ func (c *schedulesRunCmd) Run(inv *invocation) error {
 	return err
 }
 
-func printSchedule(inv *invocation, s bloom.Schedule) error {
+func printSchedule(inv *invocation, api *client.Client, s bloom.Schedule) error {
 	now := time.Now()
 	zone, err := time.LoadLocation(s.TimeZone)
 	if err != nil {
@@ -208,7 +214,11 @@ func printSchedule(inv *invocation, s bloom.Schedule) error {
 	t.row("schedule", s.Name)
 	t.row("when", when(s.ScheduleSpec))
 	t.row("if the last task runs", s.Overlap)
-	t.row("after an outage", s.CatchUp)
+	catchUp := "start the last missed time, if it is at most an hour ago"
+	if s.CatchUp == "none" {
+		catchUp = "start nothing that was missed"
+	}
+	t.row("after an outage", catchUp)
 	t.row("agent", s.Task.AgentSlug)
 	t.row("context", s.Task.ContextID)
 	t.row("prompt", oneLine(s.Task.Prompt, 200))
@@ -216,19 +226,39 @@ func printSchedule(inv *invocation, s bloom.Schedule) error {
 	for _, at := range s.Upcoming {
 		t.row("", shown(at))
 	}
+	started := false
 	for i, o := range s.Recent[:min(len(s.Recent), 10)] {
 		name := ""
 		if i == 0 {
 			name = "last"
 		}
-		outcome := "task " + deref(o.TaskID)
-		if o.Skipped != "" {
-			outcome = fmt.Sprintf("skipped: %s", strings.ReplaceAll(o.Skipped, "_", " "))
+		outcome := fmt.Sprintf("skipped: %s", strings.ReplaceAll(o.Skipped, "_", " "))
+		if o.TaskID != nil {
+			started = true
+			outcome = "task " + *o.TaskID + "  " + became(inv, api, *o.TaskID)
 		}
 		if o.Count > 1 {
 			outcome += fmt.Sprintf(" (%d times)", o.Count)
 		}
 		t.row(name, shown(o.At)+"  "+outcome)
 	}
-	return t.print(inv)
+	err = t.print(inv)
+	if started && err == nil {
+		_, err = fmt.Fprintln(inv.Err, "To see one of the tasks: "+inv.command("task show ID"))
+	}
+	return err
+}
+
+// became is a task's status, and how long it took.
+func became(inv *invocation, api *client.Client, id string) string {
+	task, err := api.Task(inv.ctx, id)
+	switch {
+	case bloom.KindOf(err) == bloom.KindNotFound:
+		return "removed"
+	case err != nil: // the schedule itself is known
+		return "unknown"
+	case task.Status.Terminal():
+		return string(task.Status) + " in " + took(task)
+	}
+	return string(task.Status)
 }

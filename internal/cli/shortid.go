@@ -48,6 +48,9 @@ func (r *remote) findTask(inv *invocation, api *client.Client, given string) (st
 	if given == last {
 		return r.last(inv)
 	}
+	if strings.HasPrefix(given, "@") {
+		return "", usagef("%s is no task; did you mean %s?", given, last)
+	}
 	return resolve(given, "task", func(short string) iter.Seq2[bloom.Task, error] {
 		return api.AllTasks(inv.ctx, bloom.TaskQuery{ShortID: short})
 	}, func(t bloom.Task) string { return t.ID })

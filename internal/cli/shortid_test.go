@@ -81,7 +81,7 @@ func TestWhatCannotBeUndoneAsksOnATerminal(t *testing.T) {
 		if c[2] == "nobody" {
 			continue
 		}
-		if got := p.run(append(c, "--yes")...); got.code != cli.ExitOK || strings.Contains(got.err, "[y/N]") {
+		if got := p.run(append(c, "--yes")...); got.code != cli.ExitOK || strings.Contains(got.err, "[y/N]") || c[0] == "contexts" && !strings.Contains(got.out, "talk is forgotten. Workers delete their copies when") {
 			t.Errorf("%v --yes: %+v", c, got)
 		}
 	}
@@ -103,6 +103,8 @@ func TestLastIsTheTaskThatThisUserSubmitted(t *testing.T) {
 	if got := p.run("task", "show", "@last"); got.code != cli.ExitUsage || !strings.Contains(got.err, "no task was submitted from here to "+rt.URL) {
 		t.Errorf("before the first: %+v", got)
 	}
+	wantRun(t, p.run("task", "show", "@lats"), cli.ExitUsage, "did you mean @last?")
+	wantRun(t, p.run("artifacts", "list", "@last"), cli.ExitUsage, "say --task @last")
 	id := strings.TrimSpace(p.must("task", "submit", "--context", "verses", "--label", "nobody", "Write a poem"))
 	newPerson(t, rt).must("task", "submit", "--label", "nobody", "Somebody else's")
 	for _, c := range [][]string{
@@ -111,6 +113,9 @@ func TestLastIsTheTaskThatThisUserSubmitted(t *testing.T) {
 	} {
 		p.must(c...)
 	}
+	wantRun(t, p.run("contexts", "rename", "@last", "Verses"), 0, "verses is called Verses\n")
+	wantRun(t, p.run("contexts", "pin", "verses"), 0, "verses is pinned\n")
+	wantRun(t, p.run("contexts", "unpin", "verses"), 0, "verses is not pinned any more\n")
 	tasks := decode[[]bloom.Task](t, p.must("task", "list", "--context", "verses", "--json"))
 	if len(tasks) != 2 || tasks[1].ID != id || tasks[0].Status != bloom.TaskCancelled {
 		t.Errorf("got %+v", tasks)

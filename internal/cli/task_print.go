@@ -23,7 +23,7 @@ func printTask(inv *invocation, task bloom.Task, results []bloom.Result) error {
 	t.row("updated", ago(now, task.UpdatedAt))
 	t.row("worker", dash(deref(task.WorkerID)))
 	t.row("attempts", fmt.Sprintf("%d of %d", task.Attempts, task.MaxAttempts))
-	t.row("policy", fmt.Sprintf("timeout %ds, budget %s tokens", task.Policy.TimeoutSec, unlimited(task.Policy.Budget)))
+	t.row("policy", fmt.Sprintf("timeout %s, budget %s tokens", briefly(int64(task.Policy.TimeoutSec)), unlimited(task.Policy.Budget)))
 	if task.Usage != nil {
 		t.row("used", usageLine(*task.Usage))
 	}

@@ -3,8 +3,10 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -161,7 +163,12 @@ func (c *newTask) attachments() (files []client.Attach, done func(), err error) 
 		if problem := (bloom.Attachment{Name: name}).CheckName(); problem != "" {
 			return nil, done, usagef("--attach: the name %q %s", name, problem)
 		}
-		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		switch info, err := os.Stat(path); {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, done, usagef("--attach: %s does not exist", path)
+		case err == nil && info.IsDir():
+			return nil, done, usagef("--attach: %s is a folder; attach its files", path)
+		case err != nil || !info.Mode().IsRegular():
 			return nil, done, usagef("--attach: %s is not a file that can be read", path)
 		}
 		f, err := os.Open(path)

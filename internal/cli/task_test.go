@@ -241,9 +241,27 @@ func TestFilesAreAttached(t *testing.T) {
 	if got, err := io.ReadAll(r); err != nil || string(got) != content {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
-	wantRun(t, p.run("task", "submit", "look", "--attach", filepath.Dir(file)), cli.ExitUsage, "is not a file")
+	wantRun(t, p.run("task", "submit", "look", "--attach", filepath.Dir(file)), cli.ExitUsage, "is a folder")
+	wantRun(t, p.run("task", "submit", "look", "--attach", file+"s"), cli.ExitUsage, file+"s does not exist")
 	if err := os.Truncate(file, 2<<20); err != nil { // the test server takes 1 MiB
 		t.Fatal(err)
 	}
 	wantRun(t, p.run("task", "submit", "look", "--attach", file), cli.ExitFailure, "at most 1 MiB together")
+}
+
+func TestASchedulesTasksAreShownWithTheirOutcome(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t, runtimetest.Start(t))
+	wantRun(t, p.run("schedules", "add", "tidy", "Tidy up"), cli.ExitUsage, "give --cron or --every")
+	wantRun(t, p.run("schedules", "add", "tidy", "Tidy up", "--every", "10s"), cli.ExitUsage, "--every must be at least 1m")
+	wantRun(t, p.run("schedules", "add", "tidy", "Tidy", "up", "--every", "2h"), cli.ExitUsage, "put the prompt in quotes")
+	p.must("schedules", "add", "tidy", "Tidy up", "--every", "2h", "--label", "nobody")
+	id := strings.TrimSpace(p.must("schedules", "run", "tidy"))
+	wantRun(t, p.run("schedules", "show", "tidy"), 0, "task "+id+"  queued")
+	p.must("task", "cancel", id)
+	wantRun(t, p.run("task", "show", id), 0, "timeout 30m,")
+	got := p.run("schedules", "show", "tidy")
+	for _, want := range []string{"every 2h\n", "the last missed time", "task " + id + "  cancelled in ", "bloom task show ID"} {
+		wantRun(t, got, 0, want)
+	}
 }

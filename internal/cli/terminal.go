@@ -233,6 +233,18 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
+// briefly writes 7200 seconds as 2h.
+func briefly(seconds int64) string {
+	s := (time.Duration(seconds) * time.Second).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
 // thousands writes 1234567 as 1,234,567.
 func thousands(n int64) string {
 	s := fmt.Sprint(n)
