@@ -10,6 +10,7 @@ import type { Step } from './conversation'
 type Told = NonNullable<Task['waiting_for']>
 
 const whys = {
+  approval: 'approval',
   ordered: 'ordered',
   delayed: 'delayed',
   no_worker_registered: 'noWorker',
@@ -44,6 +45,7 @@ export function Waiting({ task, steps = [] }: { task: Task; steps?: Step[] }) {
     when: until ? format.dateTime(until) : '',
     in: until ? format.relative(until, now) : '',
     labels: told.labels?.join(', ') ?? '',
+    approval: told.approval_id?.slice(-8),
     reason,
   }
   return (
