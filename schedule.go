@@ -1,5 +1,10 @@
 package bloom
 
+import "regexp"
+
+// placeholder is what the time or the name of a schedule is put in place of.
+var placeholder = regexp.MustCompile(`\{\{\.\w+\}\}`)
+
 // ScheduleSpec says what to start, and when.
 type ScheduleSpec struct {
 	Cron     string   `json:"cron,omitempty" required:"false" maxLength:"200" doc:"Minute, hour, day, month and weekday: 0 3 * * 1-5; or @hourly, @daily, @weekly, @monthly" example:"0 3 * * 1-5"`
@@ -21,6 +26,14 @@ func (s ScheduleSpec) Check() (wrong []FieldError) {
 	}
 	if s.Task.RunAt != 0 || s.Task.DelayMS != 0 || s.Task.IdempotencyKey != "" {
 		wrong = append(wrong, FieldError{Field: "task", Message: "must have no run_at, delay_ms or idempotency_key: the schedule sets the time"})
+	}
+	for _, text := range [2][2]string{{"task.prompt", s.Task.Prompt}, {"task.context_id", s.Task.ContextID}} {
+		for _, is := range placeholder.FindAllString(text[1], -1) {
+			if is != "{{.ScheduledAt}}" && is != "{{.Schedule}}" {
+				wrong = append(wrong, FieldError{Field: text[0], Message: "must have no placeholders but {{.ScheduledAt}} and {{.Schedule}}"})
+				break
+			}
+		}
 	}
 	for _, w := range s.Task.Check() {
 		wrong = append(wrong, FieldError{Field: "task." + w.Field, Message: w.Message})

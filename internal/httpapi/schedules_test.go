@@ -128,6 +128,8 @@ func TestSchedulesAreChecked(t *testing.T) {
 		`{"cron":"0 3 * * *","time_zone":"Nowhere",` + task + `}`:                                                 "time_zone",
 		`{"cron":"0 3 * * *","overlap":"maybe",` + task + `}`:                                                     "overlap",
 		`{"cron":"0 3 * * *","task":{"context_id":"c","agent_slug":"a","prompt":""}}`:                             "task.prompt",
+		`{"cron":"0 3 * * *","task":{"context_id":"c","agent_slug":"a","prompt":"{{.Schedule}} at {{.Bogus}}"}}`:  "task.prompt",
+		`{"cron":"0 3 * * *","task":{"context_id":"{{.Date}}","agent_slug":"a","prompt":"p"}}`:                    "task.context_id",
 		`{"cron":"0 3 * * *","task":{"context_id":"c","agent_slug":"a","prompt":"p","run_at":1}}`:                 "task",
 		`{"cron":"0 3 * * *","task":{"context_id":"c","agent_slug":"a","prompt":"p","policy":{"timeout_sec":0}}}`: "task.policy.timeout_sec",
 	} {
