@@ -21,5 +21,6 @@ export default defineConfig({
     // What is still fading in has too little contrast for axe.
     contextOptions: { reducedMotion: 'reduce' },
     trace: 'off',
+    actionTimeout: 120_000,
   },
 })

@@ -27,7 +27,7 @@ test('while the database is away nothing is said to be fine', async ({ page }) =
     await database.stop()
     await expect(page.getByText('Storage is not responding').first()).toBeVisible()
     await expect(live(page)).toBeHidden()
-    await expect(page.locator('main').getByRole('alert')).toBeVisible()
+    await expect(page.locator('main').getByRole('alert').first()).toBeVisible()
     await expect(fine).toBeHidden()
     await page.setViewportSize({ width: 360, height: 740 })
     await expect(page.getByText('Storage is not responding').last()).toBeInViewport()

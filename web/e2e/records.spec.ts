@@ -165,7 +165,7 @@ test('all that a filter matches is cancelled and requeued, also what is not load
   await dialog.getByRole('button', { name: 'Cancel the tasks' }).click()
   await expect(page.getByText(`${count} tasks cancelled`)).toBeVisible()
   await expect(page.locator('[data-task]').getByText('Queued')).toHaveCount(0)
-  await expect(page.locator('[data-task]').getByText('Cancelled').first()).toBeVisible()
+  await expect(page.locator('[data-task]').getByText('Cancelled').filter({ visible: true }).first()).toBeVisible()
   const ended = await runtime.api<unknown[]>(`/llm-tasks?context_id=${context}&status=cancelled&limit=1000`)
   expect(ended).toHaveLength(count)
   expect((await runtime.api<{ status: string }>(`/llm-tasks/${stay.id}`)).status).toBe('queued')
