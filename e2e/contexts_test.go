@@ -155,7 +155,7 @@ func TestAContextIsForgottenEverywhere(t *testing.T) {
 	t.Parallel()
 	k := newConversations(t, "1")
 	k.turn(0, "my colour is green")
-	k.bloom(t, "", "contexts", "forget", contextName(0)).want(t, 0, "was forgotten", "")
+	k.bloom(t, "", "contexts", "forget", contextName(0)).want(t, 0, "is forgotten", "")
 	if _, err := k.api.Context(t.Context(), contextName(0)); bloom.KindOf(err) != bloom.KindNotFound {
 		t.Errorf("the context: %v", err)
 	}

@@ -29,11 +29,13 @@ func TestTheCommandsOfTheGuidesWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	file(t, filepath.Join(project, "src", "a.go"), "package a\n")
+	file(t, filepath.Join(project, "sales.csv"), "month,sales\nMay,3\n")
 	shell := func(commands string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "sh", "-ec", commands)
 		cmd.Dir = project
-		cmd.Env = h.env("BLOOM_RUNTIME_URL="+h.url, "BLOOM_API_KEY="+adminKey, "RUNTIME_API_KEY="+adminKey,
+		cmd.Env = h.env("H="+h.url, "KEY="+adminKey, // which the first block of a page sets in the reader's shell
+			"BLOOM_RUNTIME_URL="+h.url, "BLOOM_API_KEY="+adminKey, "RUNTIME_API_KEY="+adminKey,
 			"PATH="+filepath.Dir(programs.bloom)+":"+os.Getenv("PATH"), "GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=user.name", "GIT_CONFIG_VALUE_0=a", "GIT_CONFIG_KEY_1=user.email", "GIT_CONFIG_VALUE_1=a")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v: %s", commands, err, out)
@@ -48,8 +50,8 @@ func TestTheCommandsOfTheGuidesWork(t *testing.T) {
 	skipped := regexp.MustCompile(`npm install|git clone|bloom (up|worker|doctor)|BLOOM_CI_KEY`)
 	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```")
 	for page, want := range map[string]int{
-		"getting-started.md": 4, "guides/tasks.md": 3, "guides/contexts.md": 3, "guides/artifacts.md": 2, "guides/schedules.md": 2,
-		"guides/agents.md": 1, "guides/recipes.md": 9, "guides/http-api.md": 1,
+		"getting-started.md": 4, "guides/tasks.md": 4, "guides/contexts.md": 3, "guides/artifacts.md": 2, "guides/schedules.md": 2,
+		"guides/agents.md": 1, "guides/recipes.md": 9, "guides/http-api.md": 2,
 	} {
 		text, err := os.ReadFile("../docs/" + page)
 		if err != nil {
