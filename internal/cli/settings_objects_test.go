@@ -70,6 +70,12 @@ func objectScenes() map[string]scene {
 				return len(found) > 0
 			})
 		}}}},
+		"the largest attachments": {roles: servers, sets: []set{{"--attachment-limit-mib", "3", func(s *stage) {
+			s.await("the limit in health", func() bool {
+				_, text := s.call("GET", s.url()+"/health", "")
+				return strings.Contains(text, `"max_attachments":3145728`)
+			})
+		}}}},
 		"the largest file": {roles: servers, sets: []set{{"--artifact-limit-mib", "1", func(s *stage) {
 			put := func(size int) (int, string) {
 				content := strings.Repeat("x", size)

@@ -63,7 +63,7 @@ func newStage(t *testing.T, role string) *stage {
 	return s
 }
 
-// script writes the claude that records how it was called once it has a prompt: a spare one has none. A prompt with HANG makes it go silent.
+// script writes the claude that records how it was called once it has a prompt: a spare one has none. A prompt with HANG makes it go silent, and one that may ask asks.
 func (s *stage) script() string {
 	s.file("claude", `#!/bin/sh
 case "$1" in --version) echo "2.1.197 (Claude Code)"; exit 0;; --help) exit 0;; auth) echo '{"loggedIn":true,"authMethod":"api_key"}'; exit 0;; esac
@@ -73,6 +73,7 @@ echo '{"type":"system","subtype":"init","session_id":"11111111-1111-4111-8111-11
 read -r prompt || [ -n "$prompt" ] || exit 0
 printf '%s\n' "$@" >"$dir/args.tmp"; env >"$dir/env.tmp"; pwd >"$dir/pwd.tmp"
 for f in args env pwd; do mv "$dir/$f.tmp" "$dir/$f"; done
+case "$*" in *--permission-prompt-tool*) echo '{"type":"control_request","request_id":"1","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"git push"},"tool_use_id":"toolu_1"}}'; exec sleep 3600;; esac
 case "$prompt" in *HANG*) exec sleep 3600;; *MIB*) pong=$(head -c $((${prompt#MIB }*1048576)) /dev/zero | tr '\0' x);; esac
 printf %s '{"type":"result","subtype":"success","is_error":false,"result":"'; printf %s "${pong:-pong}"; echo '","session_id":"11111111-1111-4111-8111-111111111111","num_turns":1,"duration_ms":5,"usage":{"input_tokens":1,"output_tokens":1}}'
 `)

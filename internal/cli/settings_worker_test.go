@@ -84,6 +84,17 @@ func workerScenes() map[string]scene {
 			}
 			s.says(`task finished and reported.* error_class=timeout status=error`)
 		}}}},
+		"asking a person": {roles: workers, sets: []set{
+			{"--ask", "Bash(git push *)", func(s *stage) {
+				s.submit("push it")
+				s.await("a call with the rule", func() bool {
+					args, err := os.ReadFile(filepath.Join(s.dir, "args"))
+					return err == nil && strings.Contains(string(args), `"ask":["Bash(git push *)"]`)
+				})
+			}},
+			// By default it would wait for two minutes; this claude has no conversation to go on from.
+			{"--approval-grace", "100ms", func(s *stage) { s.says("a run could not be suspended") }},
+		}},
 		"processes kept alive": {roles: workers, sets: []set{{"--warm", "2", func(s *stage) {
 			s.await("a claude that waits for turns", func() bool {
 				args, err := os.ReadFile(filepath.Join(s.dir, "started"))
