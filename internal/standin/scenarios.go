@@ -59,10 +59,11 @@ var scenarios = map[string]func(step int, dir string) Reply{
 	"asks": func(int, string) Reply {
 		return Reply{Text: "There are two queues in the folder.\n\n**Which of them should I change?**"}
 	},
-	"files":   files,
-	"denied":  denied,
-	"hostile": func(int, string) Reply { return Reply{Text: hostile} },
-	"big":     func(int, string) Reply { return Reply{Text: strings.Repeat(bigLine, 2<<20/len(bigLine))} },
+	"files":    files,
+	"denied":   denied,
+	"question": question,
+	"hostile":  func(int, string) Reply { return Reply{Text: hostile} },
+	"big":      func(int, string) Reply { return Reply{Text: strings.Repeat(bigLine, 2<<20/len(bigLine))} },
 	"json": func(int, string) Reply {
 		return Reply{Text: `{"ok": true, "packages": [{"name": "queue", "tests": 12}, {"name": "worker", "tests": 0}], "note": null}`}
 	},
@@ -81,6 +82,22 @@ func denied(step int, _ string) Reply {
 		return Reply{Text: "I could not read the page."}
 	}
 	return Tool("I'll read the page.", "WebFetch", map[string]any{"url": "https://docs.invalid/", "prompt": "Summarise it"})
+}
+
+// question asks a question with options, and goes on with whatever the answer is.
+func question(step int, _ string) Reply {
+	if step > 0 {
+		return Reply{Text: "I have chosen accordingly."}
+	}
+	option := func(label, description string) map[string]any {
+		return map[string]any{"label": label, "description": description}
+	}
+	return Tool("", "AskUserQuestion", map[string]any{"questions": []any{
+		map[string]any{"question": "Which database should I use?", "header": "Database", "multiSelect": false,
+			"options": []any{option("SQLite", "One file, nothing to set up"), option("PostgreSQL", "For several servers")}},
+		map[string]any{"question": "Which parts need tests?", "header": "Tests", "multiSelect": true,
+			"options": []any{option("Queue", "Order and limits"), option("Worker", "Crashes")}},
+	}})
 }
 
 // files writes a file of each kind that the web application previews.

@@ -40,6 +40,13 @@ test('names that are hostile and long stay text, and widen no page', async ({ pa
     })
     const put = await fetch(`${own.url}/api/runtime/llm-tasks/${id}/artifacts?${file}`, { method: 'PUT', body })
     expect(put.status, await put.text()).toBeLessThan(300)
+    const ask = {
+      kind: 'tool',
+      tool: hostile('tool', 200),
+      tool_use_id: 'call',
+      input: { [hostile('field', 60)]: hostile('value', 600) },
+    }
+    await own.api(`/llm-tasks/${id}/ask`, { lease_id: lease.id, ...ask })
     await own.api(`/llm-tasks/${id}/complete`, {
       lease_id: lease.id,
       status: 'error',
@@ -57,8 +64,19 @@ test('names that are hostile and long stay text, and widen no page', async ({ pa
       `/workers/${encodeURIComponent(worker)}`,
       `/schedules/${encodeURIComponent(hostile('schedule', 64).slice(0, 64))}`,
       '/schedules',
+      '/approvals?status=cancelled',
     ]
-    const lists = ['/', '/tasks', '/contexts', '/workers', '/leases', '/artifacts', '/audit', `/tasks/new?from=${id}`]
+    const lists = [
+      '/',
+      '/tasks',
+      '/approvals',
+      '/contexts',
+      '/workers',
+      '/leases',
+      '/artifacts',
+      '/audit',
+      `/tasks/new?from=${id}`,
+    ]
     for (const width of [360, 1280]) {
       await page.setViewportSize({ width, height: 800 })
       for (const path of [...lists, ...views, ...named, context]) {

@@ -5,6 +5,7 @@ const pages = [
   '/',
   '/tasks',
   '/tasks/new',
+  '/approvals',
   '/contexts',
   '/schedules',
   '/workers',

@@ -12,6 +12,8 @@ export const isTaskStatus = (value: unknown): value is TaskStatus =>
   typeof value === 'string' && (taskStatuses as readonly string[]).includes(value)
 export type Lease = Schemas['Lease']
 export type Worker = Schemas['Worker']
+export type Approval = Schemas['Approval']
+export type Decision = Schemas['Decision']
 export type Artifact = Schemas['Artifact']
 export type Result = Schemas['Result']
 export type AuditEntry = Schemas['Audit']

@@ -8,6 +8,7 @@ import { api, data, type Health } from './client'
 export const keys = {
   tasks: ['tasks'] as const,
   task: (id: string) => ['task', id] as const,
+  approvals: ['approvals'] as const,
   workers: ['workers'] as const,
   leases: ['leases'] as const,
   stats: ['stats'] as const,

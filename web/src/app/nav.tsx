@@ -1,4 +1,4 @@
-import { useQuery } from '@tanstack/react-query'
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link, useRouterState } from '@tanstack/react-router'
 import {
   Activity,
@@ -13,15 +13,18 @@ import {
   ScrollText,
   Server,
   Settings,
+  ShieldQuestionMark,
 } from 'lucide-react'
 import { useTranslation } from 'react-i18next'
 import { stats, useMembridgeAnswers } from '@/api/queries'
+import { approvalsQuery } from '@/features/approvals/use-approvals'
 import { useFormat } from '@/lib/format'
 
 /** What people use daily first; membridge where there is one. */
 const daily = [
   { to: '/', name: 'overview', icon: Activity },
   { to: '/tasks', name: 'tasks', icon: ListChecks },
+  { to: '/approvals', name: 'approvals', icon: ShieldQuestionMark },
   { to: '/contexts', name: 'contexts', icon: MessagesSquare },
   { to: '/artifacts', name: 'artifacts', icon: Boxes },
   { to: '/schedules', name: 'schedules', icon: CalendarClock },
@@ -78,14 +81,17 @@ export function Nav({ onGo }: { onGo?: () => void }) {
   )
 }
 
-/** What is going on, beside the names: unfinished tasks, online workers, active leases. */
+/** What is going on, beside the names: unfinished tasks, requests to people, online workers, active leases. */
 function useCounts(): Partial<Record<string, string>> {
   const format = useFormat()
   const { data } = useQuery(stats)
+  const asked = useInfiniteQuery(approvalsQuery('pending')).data?.pages
   if (!data) return {}
   const by = data.tasks.by_status
   const open = (by.queued ?? 0) + (by.leased ?? 0) + (by.running ?? 0)
+  const pending = asked?.flatMap((p) => p.items).length ?? 0
   return {
+    ...(pending > 0 && { approvals: asked?.at(-1)?.next ? `${pending}+` : String(pending) }),
     ...(open > 0 && { tasks: format.compact(open) }),
     ...(data.workers.total > 0 && { workers: `${data.workers.online}/${data.workers.total}` }),
     ...(data.leases.active > 0 && { leases: format.compact(data.leases.active) }),

@@ -17,6 +17,7 @@ import { Snippet } from '@/ui/snippet'
 const pages = [
   { to: '/', name: 'overview' },
   { to: '/tasks', name: 'tasks' },
+  { to: '/approvals', name: 'approvals' },
   { to: '/contexts', name: 'contexts' },
   { to: '/schedules', name: 'schedules' },
   { to: '/workers', name: 'workers' },

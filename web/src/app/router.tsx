@@ -1,6 +1,7 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from '@tanstack/react-router'
 import { isTaskStatus, type TaskStatus } from '@/api/client'
 import { needsSignIn } from '@/api/session'
+import { isStatus, type Status } from '@/features/approvals/use-approvals'
 import { NotFound } from './not-found'
 import { PageFailure } from './page-failure'
 import { queryClient } from './query-client'
@@ -64,6 +65,13 @@ const task = createRoute({
   validateSearch: (search: Record<string, unknown>): { view?: TaskTab } =>
     isView(search.view) ? { view: search.view } : {},
   component: lazyRouteComponent(() => import('@/features/task/task')),
+})
+const approvals = createRoute({
+  getParentRoute: () => root,
+  path: '/approvals',
+  validateSearch: (search: Record<string, unknown>): { status?: Status } =>
+    isStatus(search.status) ? { status: search.status } : {},
+  component: lazyRouteComponent(() => import('@/features/approvals/approvals')),
 })
 const contexts = createRoute({
   getParentRoute: () => root,
@@ -131,6 +139,7 @@ export const router = createRouter({
     tasks,
     newTask,
     task,
+    approvals,
     contexts,
     context,
     schedules,

@@ -77,7 +77,7 @@ export function say(sentence: string): string {
 /** Values that are words of the server's, too. */
 function wordOf(name: string, value: string): string {
   const key = {
-    status: `ui.status.${value}`,
+    status: i18next.exists(`ui.status.${value}`) ? `ui.status.${value}` : `approvals.is.${value}`,
     role: `keys.is.${value}`,
     online: `ui.worker.${value}`,
     class: `task.why.${value}.what`,

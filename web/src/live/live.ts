@@ -140,7 +140,16 @@ export function useChanges(listener: (change: Change) => void) {
 }
 
 const behind: Record<Change['kind'], readonly (readonly string[])[]> = {
-  task: [recentTasks.queryKey, keys.stats, keys.workers, keys.leases, keys.contexts, keys.artifacts, keys.audit],
+  task: [
+    recentTasks.queryKey,
+    keys.stats,
+    keys.approvals,
+    keys.workers,
+    keys.leases,
+    keys.contexts,
+    keys.artifacts,
+    keys.audit,
+  ],
   events: [],
   worker: [keys.workers, keys.stats, keys.audit],
   access: [keys.apiKeys, session.queryKey, keys.audit],

@@ -1,6 +1,6 @@
 /**
- * The question that an answer ends with, else ''. Nobody can answer a run while it
- * goes on (claude has no way to ask), so a model that lacks something asks in the end.
+ * The question that an answer ends with, else ''. A run that is not told to ask
+ * people cannot wait for an answer, so a model that lacks something asks in the end.
  */
 export function questionOf(output: string | null | undefined): string {
   const last = (output ?? '').slice(-4000).trimEnd().split('\n').at(-1)?.trim() ?? ''

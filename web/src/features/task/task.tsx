@@ -21,7 +21,7 @@ import { ResultView } from './result'
 import { Side } from './side'
 import { Timeline } from './timeline'
 import { useStream } from './use-stream'
-import { Waiting, WorkerOffline } from './waiting'
+import { Asking, Waiting, WorkerOffline } from './waiting'
 
 export default function TaskPage() {
   const { taskId } = useParams({ strict: false }) as { taskId: string }
@@ -83,6 +83,7 @@ function Found({ task }: { task: Task }) {
           {(task.status === 'leased' || task.status === 'running') && task.worker_id && (
             <WorkerOffline task={task} workerId={task.worker_id} />
           )}
+          {!over && <Asking task={task} />}
           {task.status === 'completed' && result && <Notes task={task} result={result} />}
           {(task.status === 'failed' || task.status === 'dead') && (
             <WhyItFailed task={task} message={result?.error_message} />

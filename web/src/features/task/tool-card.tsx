@@ -62,8 +62,10 @@ const languageOf = (input: Record<string, unknown>) => /\.(\w+)$/.exec(fileOf(in
 
 const str = (value: unknown) => (typeof value === 'string' ? value : '')
 
+type About = Pick<Tool, 'name' | 'input' | 'folder'>
+
 /** What a call is about, in one line. */
-function subject(kind: Kind, { input, folder }: Tool): string {
+function subject(kind: Kind, { input, folder }: About): string {
   switch (kind) {
     case 'bash':
       return str(input.command)
@@ -85,7 +87,7 @@ function subject(kind: Kind, { input, folder }: Tool): string {
 }
 
 /** What a call is about, with the picture of its kind. */
-export function aboutOf(tool: Tool) {
+export function aboutOf(tool: About) {
   const kind = kinds[tool.name] ?? 'other'
   return { kind, Icon: icons[kind], text: subject(kind, tool) }
 }
@@ -133,7 +135,7 @@ export const ToolCard = memo(function ToolCard({ tool, over }: { tool: Tool; ove
       </button>
       {shown && (
         <div className="space-y-2 border-t p-3">
-          <Input kind={kind} tool={tool} />
+          <ToolInput name={tool.name} input={tool.input} />
           {tool.children.length > 0 && (
             <div className="space-y-2.5 border-l-2 border-accent-soft pl-3">
               {tool.children.map((item) => (
@@ -161,9 +163,10 @@ function Subject({ text, file }: { text: string; file: string }) {
   )
 }
 
-function Input({ kind, tool }: { kind: Kind; tool: Tool }) {
+/** What goes into a call. */
+export function ToolInput({ name, input }: Pick<Tool, 'name' | 'input'>) {
   const { t } = useTranslation()
-  const { input } = tool
+  const kind = kinds[name] ?? 'other'
   switch (kind) {
     case 'bash':
       return <CodeBlock text={`$ ${str(input.command)}`} language="bash" label={t('task.input')} />

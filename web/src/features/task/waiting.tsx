@@ -3,6 +3,7 @@ import { Hourglass, type LucideIcon, Unplug } from 'lucide-react'
 import { useTranslation } from 'react-i18next'
 import type { Task } from '@/api/client'
 import { worker as workerQuery } from '@/api/queries'
+import { Request } from '@/features/approvals/request'
 import { say } from '@/i18n/said'
 import { useFormat, useNow } from '@/lib/format'
 import type { Step } from './conversation'
@@ -45,7 +46,6 @@ export function Waiting({ task, steps = [] }: { task: Task; steps?: Step[] }) {
     when: until ? format.dateTime(until) : '',
     in: until ? format.relative(until, now) : '',
     labels: told.labels?.join(', ') ?? '',
-    approval: told.approval_id?.slice(-8),
     reason,
   }
   return (
@@ -54,6 +54,21 @@ export function Waiting({ task, steps = [] }: { task: Task; steps?: Step[] }) {
       what={why ? t(`task.waiting.${why}.what`, values) : told.sentence}
       todo={why ? t(`task.waiting.${why}.do`, values) : ''}
     />
+  )
+}
+
+/** What the task asks people: that it waits for them, and the request itself. */
+export function Asking({ task }: { task: Task }) {
+  const { t } = useTranslation()
+  const id = task.approval?.asking || task.waiting_for?.approval_id
+  if (!id) return null
+  return (
+    <>
+      {task.status !== 'queued' && <Notice icon={Hourglass} what={t('task.waiting.approval.live')} todo="" />}
+      <div className="mb-4">
+        <Request taskId={task.id} id={id} ofTask />
+      </div>
+    </>
   )
 }
 

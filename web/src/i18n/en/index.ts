@@ -1,5 +1,6 @@
 // One file a page, so that people who work on different pages do not meet.
 import app from './app.json'
+import approvals from './approvals.json'
 import artifacts from './artifacts.json'
 import audit from './audit.json'
 import contexts from './contexts.json'
@@ -21,6 +22,7 @@ import workers from './workers.json'
 export { server }
 export const messages = {
   app,
+  approvals,
   artifacts,
   audit,
   contexts,
