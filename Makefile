@@ -61,7 +61,7 @@ web: ## Build the web application into internal/webui (Node 20); skipped without
 	else echo "web: npm is missing; the binary will be without the web application" >&2; fi
 
 # The program includes the licences of its components.
-$(LICENSES): go.mod go.sum web/package-lock.json scripts/licenses.sh tools/licenses/main.go $(wildcard internal/webui/dist/index.html.gz) | web
+$(LICENSES): go.mod go.sum web/package-lock.json scripts/licenses.sh tools/licenses/main.go | web
 	@scripts/licenses.sh
 
 SCREENSHOTS ?= $(CURDIR)/web/screenshots
