@@ -147,7 +147,16 @@ test('what is used daily comes first, and membridge where one answers', async ({
     await page.goto(own.url)
     await expect(page.getByText('SQLite').first()).toBeVisible()
     const names = async () => (await nav.getByRole('link').allInnerTexts()).map((text) => text.split('\n')[0])
-    expect(await names()).toEqual(['Overview', 'Tasks', 'Approvals', 'Contexts', 'Artifacts', 'Schedules', 'Workers', 'Settings'])
+    expect(await names()).toEqual([
+      'Overview',
+      'Tasks',
+      'Approvals',
+      'Contexts',
+      'Artifacts',
+      'Schedules',
+      'Workers',
+      'Settings',
+    ])
     await nav.getByText('Advanced').click()
     expect((await names()).slice(-3)).toEqual(['Leases', 'Audit', 'API reference'])
     await accessible(page)
