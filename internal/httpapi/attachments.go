@@ -43,6 +43,9 @@ func (s *Server) attachmentRoutes() {
 }
 
 func (s *Server) attachment(ctx context.Context, c *call, in *attachmentQuery) (*huma.StreamResponse, error) {
+	if err := s.reserve(ctx, c, answerBytes); err != nil { // for the task
+		return nil, err
+	}
 	read := s.store.Task
 	if isWorker(c) {
 		if err := s.mayUse(ctx, c, in.ID, in.LeaseID); err != nil {
