@@ -33,15 +33,19 @@ func TestARequeueDuringARemovalWins(t *testing.T) {
 		ids = append(ids, task.ID)
 	}
 	clock.Advance(24 * time.Hour)
-	release := hold(t, path)
+	writing, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	stop := s.Subscribe(func([]bloom.Change) { // the writer waits for its subscribers
+		once.Do(func() { close(writing); <-release })
+	})
+	defer stop()
 	var all sync.WaitGroup
-	taken := make(chan struct{})
 	all.Go(func() {
-		defer close(taken)
-		if err := s.Ping(ctx); err != nil { // it is what waits for the file
+		if _, _, err := s.CreateTask(ctx, storetest.Plain("c")); err != nil {
 			t.Error(err)
 		}
 	})
+	<-writing
 	waits := func(fn func() error) {
 		before := s.Queued()
 		all.Go(func() {
@@ -55,7 +59,7 @@ func TestARequeueDuringARemovalWins(t *testing.T) {
 	}
 	waits(func() error { _, err := s.Requeue(ctx, ids[0], "me"); return err })
 	waits(func() error { _, err := s.RemoveTasks(ctx, contract.RemoveRequest{OlderThan: time.Hour}); return err })
-	release()
+	close(release)
 	all.Wait()
 	if task, err := s.Task(ctx, ids[0]); err != nil || task.Status != bloom.TaskQueued {
 		t.Errorf("the requeued task is %q: %v", task.Status, err)

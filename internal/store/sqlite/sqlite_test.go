@@ -183,24 +183,6 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// hold blocks the store's writes, like another program with the file open, until release is called.
-func hold(t testing.TB, path string) (release func()) {
-	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		if err := errors.Join(tx.Rollback(), db.Close()); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // A caller may call again as soon as it has a response: a worker that has just completed a task
 // must not be woken by that.
 func TestAChangeIsPublishedBeforeItsCallerIsAnswered(t *testing.T) {
