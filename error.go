@@ -57,6 +57,7 @@ type Error struct {
 	Code    string
 	Message string
 	Details []FieldError
+	Decided *Approval // without input and answers: what was decided first, in the conflict of a second decision
 	Cause   error
 }
 

@@ -108,6 +108,7 @@ func (c *Client) apiError(ctx context.Context, resp *http.Response) error {
 		Error     string             `json:"error"`
 		Code      string             `json:"code"`
 		Details   []bloom.FieldError `json:"details"`
+		Decided   *bloom.Approval    `json:"decided"`
 		RequestID string             `json:"request_id"`
 		Service   string             `json:"service"` // of a health report
 	}
@@ -125,7 +126,7 @@ func (c *Client) apiError(ctx context.Context, resp *http.Response) error {
 	}
 	return &APIError{
 		Status: resp.StatusCode, RequestID: body.RequestID, RetryAfter: retryAfter(resp.Header),
-		Err: &bloom.Error{Kind: kindOf(resp.StatusCode), Code: body.Code, Message: body.Error, Details: body.Details},
+		Err: &bloom.Error{Kind: kindOf(resp.StatusCode), Code: body.Code, Message: body.Error, Details: body.Details, Decided: body.Decided},
 	}
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -112,7 +113,17 @@ func (r *remote) decide(inv *invocation, id string, d bloom.Decision) error {
 		return err
 	}
 	d.InputSHA256 = a.InputSHA256
-	if a, err = api.Decide(inv.ctx, id, d); err != nil {
+	var refused *bloom.Error
+	a, err = api.Decide(inv.ctx, id, d)
+	switch {
+	case errors.As(err, &refused) && refused.Decided != nil:
+		first := refused.Decided
+		err = fmt.Errorf("%w %s", err, ago(time.Now(), deref(first.DecidedAt)))
+		if first.Message != "" {
+			err = fmt.Errorf("%w: %s", err, clean(first.Message, false))
+		}
+		return err
+	case err != nil:
 		return err
 	}
 	return printApproval(inv, r.JSON, a)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/httpapi"
 )
 
 const askBody = `{"lease_id":"LEASE","kind":"tool","tool":"Edit","tool_use_id":"toolu_1","input":{"file_path":"a.go","old_string":"x\ny","new_string":"z"}}`
@@ -41,7 +42,11 @@ func TestARequestIsDecidedOnceAboutExactlyItsInput(t *testing.T) {
 	if decided.Status != bloom.ApprovalDenied || decided.DecidedBy == nil || len(decided.Input) == 0 {
 		t.Errorf("%+v", decided)
 	}
-	r.fails(409, "conflict", "POST", "/approvals/"+a.ID, decision("allow", a.InputSHA256))
+	var refused httpapi.Failure
+	r.call(409, &refused, "POST", "/approvals/"+a.ID, decision("allow", a.InputSHA256))
+	if first := refused.Decided; refused.Code != bloom.CodeConflict || first == nil || first.Status != bloom.ApprovalDenied || *first.DecidedBy != *decided.DecidedBy || *first.DecidedAt != *decided.DecidedAt || first.Input != nil {
+		t.Errorf("%+v", refused)
+	}
 	r.call(200, &again, "POST", at+"/ask", underLease(askBody, lease))
 	if again.ID != a.ID || again.Status != bloom.ApprovalDenied || again.UsedBy != lease {
 		t.Errorf("asked again: %+v", again)

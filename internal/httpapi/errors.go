@@ -20,6 +20,7 @@ type Failure struct {
 	Message   string             `json:"error" doc:"One sentence for people"`
 	Code      string             `json:"code" doc:"Stable; for programs"`
 	Details   []bloom.FieldError `json:"details,omitempty" nullable:"false"`
+	Decided   *bloom.Approval    `json:"decided,omitempty" doc:"The request as it was decided first, if a second decision was refused; without input and answers"`
 	RequestID string             `json:"request_id"`
 	// Detail is membridge's detail in errors that the proxy passes on.
 	Detail json.RawMessage `json:"detail,omitempty" doc:"Membridge's own detail, in errors that the proxy passes on"`
@@ -79,7 +80,7 @@ func (s *Server) failure(ctx context.Context, id string, err error) *Failure {
 	if !errors.As(err, &e) {
 		e = foreign(err)
 	}
-	f := &Failure{Message: e.Message, Code: e.Code, Details: e.Details, RequestID: id, status: statuses[e.Kind]}
+	f := &Failure{Message: e.Message, Code: e.Code, Details: e.Details, Decided: e.Decided, RequestID: id, status: statuses[e.Kind]}
 	if e.Code == bloom.CodeQueueFull {
 		s.limits.Refused("queue")
 	}

@@ -203,7 +203,7 @@ func (s *Store) Decide(ctx context.Context, id string, d bloom.Decision, actor s
 		case a == nil:
 			return found, errNoApproval
 		case a.Status != bloom.ApprovalPending:
-			return *a, bloom.Conflict("The request is %s already%s", a.Status, by(a))
+			return *a, decidedAlready(*a)
 		case a.InputSHA256 != d.InputSHA256:
 			return *a, bloom.Conflict("The decision is about another input")
 		}
@@ -215,11 +215,16 @@ func (s *Store) Decide(ctx context.Context, id string, d bloom.Decision, actor s
 	})
 }
 
-func by(a *bloom.Approval) string {
-	if a.DecidedBy == nil {
-		return ""
+// decidedAlready refuses a second decision, and has the first.
+func decidedAlready(a bloom.Approval) *bloom.Error {
+	by := ""
+	if a.DecidedBy != nil {
+		by = ", decided by " + *a.DecidedBy
 	}
-	return ", decided by " + *a.DecidedBy
+	refused := bloom.Conflict("The request is %s already%s", a.Status, by)
+	a.Input, a.Answers, a.Readable = nil, nil, storable.Cut(a.Readable, listedReadable)
+	refused.Decided = &a
+	return refused
 }
 
 // decide sets the outcome of a pending request, and opens the gate of its task.

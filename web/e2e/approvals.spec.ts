@@ -96,12 +96,12 @@ test('what somebody else has decided meanwhile is said', async ({ page, runtime 
     if (route.request().method() === 'POST') {
       const { input_sha256 } = route.request().postDataJSON()
       const path = new URL(route.request().url()).pathname.replace('/api/runtime', '')
-      await runtime.api(path, { decision: 'deny', input_sha256 })
+      await runtime.api(path, { decision: 'deny', input_sha256, message: 'Not on a Friday' })
     }
     await route.continue()
   })
   await page.goto(`${runtime.url}/tasks/${id}`)
   await page.getByRole('button', { name: 'Allow' }).click()
-  await expect(page.getByText(/The request is denied already, decided by/)).toBeVisible()
+  await expect(page.getByText(/^Another decision came first: Denied by .+, .+: Not on a Friday$/)).toBeVisible()
   expect(await runtime.ended(id)).toBe('completed')
 })

@@ -14,6 +14,8 @@ export class ApiError extends Error {
     readonly code: string,
     readonly details: FieldProblem[] = [],
     readonly requestId = '',
+    /** What was decided first, where a second decision was refused. */
+    readonly decided?: components['schemas']['Approval'],
   ) {
     super(message)
   }
@@ -36,5 +38,5 @@ export async function failureOf(response: Response): Promise<ApiError> {
     return new ApiError('', 0, 'unreachable')
   }
   if (response.status === 401) signedOut.dispatchEvent(new Event('signed-out'))
-  return new ApiError(body.error, response.status, body.code, body.details ?? [], body.request_id ?? '')
+  return new ApiError(body.error, response.status, body.code, body.details ?? [], body.request_id ?? '', body.decided)
 }

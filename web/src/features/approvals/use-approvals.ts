@@ -2,6 +2,8 @@ import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from 
 import { useTranslation } from 'react-i18next'
 import { ApiError, type Approval, api, type Decision, data, page } from '@/api/client'
 import { keys } from '@/api/queries'
+import { say } from '@/i18n/said'
+import { useFormat } from '@/lib/format'
 import { toast, useSayError } from '@/ui/toast'
 
 export type Status = Approval['status']
@@ -32,6 +34,7 @@ export function useDecide({ id, task_id, input_sha256 }: Approval, onDecided?: (
   const { t } = useTranslation()
   const client = useQueryClient()
   const sayError = useSayError()
+  const format = useFormat()
   const readAgain = () => {
     void client.invalidateQueries({ queryKey: keys.approvals })
     return client.invalidateQueries({ queryKey: keys.task(task_id) })
@@ -45,7 +48,12 @@ export function useDecide({ id, task_id, input_sha256 }: Approval, onDecided?: (
       await readAgain()
     },
     onError: async (error) => {
-      sayError(error)
+      const first = error instanceof ApiError ? error.decided : undefined
+      if (first?.decided_at && first.decided_by) {
+        const [is, when] = [t(`approvals.is.${first.status}`), format.relative(first.decided_at, Date.now())]
+        const said = t('approvals.already', { is, who: first.decided_by, when })
+        toast(first.message ? `${said}: ${say(first.message)}` : said, 'bad')
+      } else sayError(error)
       if (error instanceof ApiError && error.status === 409) await readAgain()
     },
   })
