@@ -5,14 +5,15 @@ type Role string
 
 // The roles.
 const (
-	RoleAdmin  Role = "admin"  // everything
-	RoleClient Role = "client" // creates, leases, cancels, requeues, reads
-	RoleWorker Role = "worker" // registers itself, claims, reports on its own leases
-	RoleViewer Role = "viewer" // reads
+	RoleAdmin    Role = "admin"    // everything
+	RoleClient   Role = "client"   // creates, leases, cancels, requeues, reads
+	RoleWorker   Role = "worker"   // registers itself, claims, reports on its own leases
+	RoleApprover Role = "approver" // decides what runs ask, and reads only that
+	RoleViewer   Role = "viewer"   // reads
 )
 
 // Roles lists every role.
-var Roles = []Role{RoleAdmin, RoleClient, RoleWorker, RoleViewer}
+var Roles = []Role{RoleAdmin, RoleClient, RoleWorker, RoleApprover, RoleViewer}
 
 // The statuses of a key.
 const (
@@ -25,7 +26,7 @@ const (
 type APIKey struct {
 	ID         string  `json:"id"`
 	Name       string  `json:"name"`
-	Role       Role    `json:"role" enum:"admin,client,worker,viewer"`
+	Role       Role    `json:"role" enum:"admin,client,worker,approver,viewer"`
 	WorkerID   *string `json:"worker_id" doc:"The worker that the key acts as, and no other; null when it is not bound to a worker"`
 	Status     string  `json:"status" enum:"active,expired,revoked"`
 	CreatedAt  int64   `json:"created_at" doc:"Unix milliseconds"`
@@ -55,7 +56,7 @@ type CreatedKey struct {
 // KeySpec describes the key to create.
 type KeySpec struct {
 	Name      string `json:"name" minLength:"1" maxLength:"128"`
-	Role      Role   `json:"role" enum:"admin,client,worker,viewer"`
+	Role      Role   `json:"role" enum:"admin,client,worker,approver,viewer"`
 	WorkerID  string `json:"worker_id,omitempty" doc:"Binds a worker's key to one worker"`
 	ExpiresAt int64  `json:"expires_at,omitempty" minimum:"0" doc:"Unix milliseconds; 0: it never expires"`
 }
@@ -65,7 +66,7 @@ type KeySpec struct {
 type BrowserSession struct {
 	ID         string  `json:"id"`
 	Name       string  `json:"name" doc:"Of the key, or of the person"`
-	Role       Role    `json:"role" enum:"admin,client,worker,viewer"`
+	Role       Role    `json:"role" enum:"admin,client,worker,approver,viewer"`
 	KeyID      *string `json:"key_id" doc:"The key that it was exchanged for; null for one of a sign-in provider"`
 	CreatedAt  int64   `json:"created_at" doc:"Unix milliseconds"`
 	LastUsedAt int64   `json:"last_used_at" doc:"Unix milliseconds, to about a minute"`

@@ -86,7 +86,7 @@ const (
 
 // actors are the actors of entries other than workers and created keys: the roles, as which configured
 // keys act, and the parts of the system.
-var actors = []string{string(bloom.RoleAdmin), string(bloom.RoleClient), string(bloom.RoleViewer), "local", "anonymous", "runtime", "membridge", ActorAuditExport, ActorRetention}
+var actors = []string{string(bloom.RoleAdmin), string(bloom.RoleClient), string(bloom.RoleApprover), string(bloom.RoleViewer), "local", "anonymous", "runtime", "membridge", ActorAuditExport, ActorRetention}
 
 // ActorFor returns the actor of an entry that a caller with this role causes: a worker, whose name
 // its key may choose, is never one of the actors that stand for others.

@@ -24,10 +24,11 @@ type Role = bloom.Role
 
 // The roles of the wire contract.
 const (
-	RoleAdmin  = bloom.RoleAdmin
-	RoleClient = bloom.RoleClient
-	RoleWorker = bloom.RoleWorker
-	RoleViewer = bloom.RoleViewer
+	RoleAdmin    = bloom.RoleAdmin
+	RoleClient   = bloom.RoleClient
+	RoleWorker   = bloom.RoleWorker
+	RoleApprover = bloom.RoleApprover
+	RoleViewer   = bloom.RoleViewer
 )
 
 // Roles lists every role.

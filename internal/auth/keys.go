@@ -122,7 +122,7 @@ func checkKey(spec bloom.KeySpec, now int64) error {
 		wrong("name", "must have 1 to 128 printable characters")
 	}
 	if !slices.Contains(Roles, spec.Role) {
-		wrong("role", "must be 'admin' or 'client' or 'worker' or 'viewer'")
+		wrong("role", "must be 'admin' or 'client' or 'worker' or 'approver' or 'viewer'")
 	}
 	if spec.WorkerID != "" && spec.Role != RoleWorker {
 		wrong("worker_id", "is only for keys with the role 'worker'")

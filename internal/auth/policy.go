@@ -14,17 +14,19 @@ const (
 	allowAdmin Policy = 1 << iota
 	allowClient
 	allowWorker
+	allowApprover
 	allowViewer
 	allowAnonymous // a caller without a key
 )
 
 // The policies that routes use.
 const (
-	Open   = allowAdmin | allowClient | allowWorker | allowViewer | allowAnonymous
-	Admin  = allowAdmin
-	Client = allowAdmin | allowClient // acts on tasks
-	Worker = allowAdmin | allowWorker // acts as a worker, on its leases
-	Read   = allowAdmin | allowClient | allowViewer
+	Open    = allowAdmin | allowClient | allowWorker | allowApprover | allowViewer | allowAnonymous
+	Admin   = allowAdmin
+	Client  = allowAdmin | allowClient // acts on tasks
+	Worker  = allowAdmin | allowWorker // acts as a worker, on its leases
+	Approve = allowAdmin | allowClient | allowApprover
+	Read    = allowAdmin | allowClient | allowViewer
 )
 
 // Open reports whether the policy admits callers without a key.
@@ -39,6 +41,8 @@ func (p Policy) Allows(role Role) bool {
 		return p&allowClient != 0
 	case RoleWorker:
 		return p&allowWorker != 0
+	case RoleApprover:
+		return p&allowApprover != 0
 	case RoleViewer:
 		return p&allowViewer != 0
 	}

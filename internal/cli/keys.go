@@ -64,7 +64,7 @@ const offlineActor = "bloom keys --offline"
 
 type keysCreateCmd struct {
 	keyring
-	Role    string      `name:"role" required:"" enum:"admin,client,worker,viewer" placeholder:"ROLE" help:"What the key may do: admin, client, worker, viewer."`
+	Role    string      `name:"role" required:"" enum:"admin,client,worker,approver,viewer" placeholder:"ROLE" help:"What the key may do: admin, client, worker, approver, viewer."`
 	Name    string      `name:"name" required:"" placeholder:"NAME" help:"Owner of the key; the audit log shows it."`
 	Expires *config.Age `name:"expires" placeholder:"AGE" help:"How long the key is valid, for example 90d or 12h; default: until it is revoked."`
 	Worker  string      `name:"worker" placeholder:"NAME" help:"Bind a worker key to this worker: it then acts only as that worker."`

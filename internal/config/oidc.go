@@ -18,7 +18,7 @@ type OIDC struct {
 	OIDCRedirectURL      string   `name:"oidc-redirect-url" var:"BLOOM_OIDC_REDIRECT_URL" key:"oidc_redirect_url" placeholder:"URL" help:"Redirect URL registered at the provider: this server's public URL with the path /api/runtime/session/oidc/callback."`
 	OIDCScope            []string `name:"oidc-scope" var:"BLOOM_OIDC_SCOPES" key:"oidc_scopes" default:"profile,email" placeholder:"SCOPE" help:"Scope to request besides openid (repeatable)."`
 	OIDCClaim            string   `name:"oidc-claim" var:"BLOOM_OIDC_CLAIM" key:"oidc_claim" default:"groups" placeholder:"NAME" help:"Claim with the user's groups; dots select nested members, as in realm_access.roles."`
-	OIDCRole             []string `name:"oidc-role" var:"BLOOM_OIDC_ROLES" key:"oidc_roles" placeholder:"ROLE=GROUP" help:"Role of a group: admin, client or viewer; * stands for every user of the provider (repeatable). With several, the most powerful role applies."`
+	OIDCRole             []string `name:"oidc-role" var:"BLOOM_OIDC_ROLES" key:"oidc_roles" placeholder:"ROLE=GROUP" help:"Role of a group: admin, client, approver or viewer; * stands for every user of the provider (repeatable). With several, the most powerful role applies."`
 }
 
 // OIDCCallback is the path of the redirect URL.
@@ -59,8 +59,8 @@ func (o *OIDC) finish() error {
 func (o *OIDC) Rules() (rules [][2]string, err error) {
 	for _, text := range o.OIDCRole {
 		role, group, _ := strings.Cut(text, "=")
-		if !slices.Contains([]string{"admin", "client", "viewer"}, role) || group == "" {
-			return nil, fmt.Errorf("--oidc-role: %q is not like admin=GROUP, client=GROUP or viewer=GROUP", text)
+		if !slices.Contains([]string{"admin", "client", "approver", "viewer"}, role) || group == "" {
+			return nil, fmt.Errorf("--oidc-role: %q is not like admin=GROUP, client=GROUP, approver=GROUP or viewer=GROUP", text)
 		}
 		rules = append(rules, [2]string{role, group})
 	}

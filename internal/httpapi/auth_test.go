@@ -15,26 +15,26 @@ import (
 )
 
 // policies repeats the decision for every route: a new route without a line here fails, and so does
-// a changed policy. The letters are the admitted roles: admin, client, worker, viewer, and - for
+// a changed policy. The letters are the admitted roles: admin, client, worker, p for approver, viewer, and - for
 // callers without a key.
 var policies = map[string]string{
-	"GET /health":                                          "acwv-",
-	"GET /healthz":                                         "acwv-",
-	"GET /readyz":                                          "acwv-",
+	"GET /health":                                          "acwpv-",
+	"GET /healthz":                                         "acwpv-",
+	"GET /readyz":                                          "acwpv-",
 	"GET /metrics":                                         "acv",
-	"GET /openapi.json":                                    "acwv-",
-	"GET /docs":                                            "acwv-",
-	"GET /docs/docs.js":                                    "acwv-",
-	"GET /docs/docs.css":                                   "acwv-",
-	"GET /api/runtime/health":                              "acwv-",
-	"POST /api/runtime/test-connection":                    "acwv-",
+	"GET /openapi.json":                                    "acwpv-",
+	"GET /docs":                                            "acwpv-",
+	"GET /docs/docs.js":                                    "acwpv-",
+	"GET /docs/docs.css":                                   "acwpv-",
+	"GET /api/runtime/health":                              "acwpv-",
+	"POST /api/runtime/test-connection":                    "acwpv-",
 	"GET /api/runtime/config":                              "a",
 	"POST /api/runtime/config":                             "a",
-	"GET /api/runtime/session":                             "acwv-",
-	"POST /api/runtime/session":                            "acwv-",
-	"DELETE /api/runtime/session":                          "acwv-",
-	"GET /api/runtime/session/oidc":                        "acwv-",
-	"GET /api/runtime/session/oidc/callback":               "acwv-",
+	"GET /api/runtime/session":                             "acwpv-",
+	"POST /api/runtime/session":                            "acwpv-",
+	"DELETE /api/runtime/session":                          "acwpv-",
+	"GET /api/runtime/session/oidc":                        "acwpv-",
+	"GET /api/runtime/session/oidc/callback":               "acwpv-",
 	"POST /api/runtime/secrets/rotate":                     "a",
 	"GET /api/runtime/keys":                                "a",
 	"POST /api/runtime/keys":                               "a",
@@ -42,9 +42,9 @@ var policies = map[string]string{
 	"GET /api/runtime/sessions":                            "a",
 	"DELETE /api/runtime/sessions/{id}":                    "a",
 	"GET /api/runtime/stats":                               "acv",
-	"GET /api/runtime/approvals":                           "acv",
-	"GET /api/runtime/approvals/{id}":                      "acv",
-	"POST /api/runtime/approvals/{id}":                     "ac",
+	"GET /api/runtime/approvals":                           "acpv",
+	"GET /api/runtime/approvals/{id}":                      "acpv",
+	"POST /api/runtime/approvals/{id}":                     "acp",
 	"POST /api/runtime/llm-tasks/{id}/ask":                 "aw",
 	"POST /api/runtime/llm-tasks/{id}/suspend":             "aw",
 	"GET /api/runtime/schedules":                           "acv",
@@ -60,7 +60,7 @@ var policies = map[string]string{
 	"DELETE /api/runtime/filters/{name}":                   "ac",
 	"GET /api/runtime/stats/series":                        "acv",
 	"GET /api/runtime/problems":                            "acv",
-	"GET /api/runtime/events":                              "acv",
+	"GET /api/runtime/events":                              "acpv",
 	"POST /api/runtime/llm-tasks/cancel":                   "ac",
 	"POST /api/runtime/llm-tasks/cancel-matching":          "ac",
 	"POST /api/runtime/llm-tasks/requeue-matching":         "ac",
@@ -89,7 +89,7 @@ var policies = map[string]string{
 	"GET /api/runtime/llm-tasks/{id}/earlier":              "aw",
 	"POST /api/runtime/llm-tasks":                          "ac",
 	"GET /api/runtime/llm-tasks":                           "acv",
-	"GET /api/runtime/llm-tasks/{id}":                      "acv",
+	"GET /api/runtime/llm-tasks/{id}":                      "acpv",
 	"GET /api/runtime/llm-tasks/{id}/results":              "acv",
 	"GET /api/runtime/llm-tasks/{id}/events":               "acv",
 	"GET /api/runtime/llm-tasks/{id}/attachments/{name}":   "acwv",
@@ -125,7 +125,7 @@ var policies = map[string]string{
 // "-", which has no key, are anonymous.
 func (r *fixture) everyCaller() map[string]string {
 	callers := map[string]string{"a": adminKey, "w": workerKey, "-": "", "bad": "not-a-key-0123456789"}
-	for letter, role := range map[string]auth.Role{"c": auth.RoleClient, "v": auth.RoleViewer, "stored worker": auth.RoleWorker} {
+	for letter, role := range map[string]auth.Role{"c": auth.RoleClient, "p": auth.RoleApprover, "v": auth.RoleViewer, "stored worker": auth.RoleWorker} {
 		callers[letter] = r.newKey(role).Key
 	}
 	callers["w"] = callers["stored worker"]
@@ -208,7 +208,7 @@ func TestTheOpenAPIDescriptionStatesThePolicies(t *testing.T) {
 			policy := policies[strings.ToUpper(method)+" "+path]
 			letters := ""
 			for _, role := range op.Roles {
-				letters += role[:1]
+				letters += strings.Replace(role, "approver", "p", 1)[:1]
 			}
 			if open := len(op.Security) == 1 && len(op.Security[0]) == 0; open {
 				letters += "-"

@@ -40,18 +40,14 @@ var policies = map[string]auth.Policy{
 	"GET /api/runtime/audit/chain":                 auth.Read,
 	"GET /api/runtime/contexts":                    auth.Read,
 	"GET /api/runtime/contexts/{id}":               auth.Read,
-	"GET /api/runtime/events":                      auth.Read,
 	"GET /api/runtime/filters":                     auth.Read,
 	"GET /api/runtime/filters/{name}":              auth.Read,
 	"GET /api/runtime/leases":                      auth.Read,
 	"GET /api/runtime/llm-tasks":                   auth.Read,
-	"GET /api/runtime/llm-tasks/{id}":              auth.Read,
 	"GET /api/runtime/llm-tasks/{id}/events":       auth.Read,
 	"GET /api/runtime/llm-tasks/{id}/results":      auth.Read,
 	"GET /api/runtime/problems":                    auth.Read,
 	"GET /api/runtime/runs":                        auth.Read,
-	"GET /api/runtime/approvals":                   auth.Read,
-	"GET /api/runtime/approvals/{id}":              auth.Read,
 	"GET /api/runtime/schedules":                   auth.Read,
 	"GET /api/runtime/schedules/{name}":            auth.Read,
 	"GET /api/runtime/stats":                       auth.Read,
@@ -64,7 +60,6 @@ var policies = map[string]auth.Policy{
 	// Clients, who may act on tasks.
 	"DELETE /api/runtime/contexts/{id}":            auth.Client,
 	"PATCH /api/runtime/contexts/{id}":             auth.Client,
-	"POST /api/runtime/approvals/{id}":             auth.Client,
 	"DELETE /api/runtime/schedules/{name}":         auth.Client,
 	"POST /api/runtime/schedules/{name}/pause":     auth.Client,
 	"POST /api/runtime/schedules/{name}/resume":    auth.Client,
@@ -81,6 +76,13 @@ var policies = map[string]auth.Policy{
 	"POST /api/runtime/llm-tasks/{id}/dispatch":    auth.Client,
 	"POST /api/runtime/llm-tasks/{id}/lease":       auth.Client,
 	"POST /api/runtime/llm-tasks/{id}/requeue":     auth.Client,
+
+	// Approvers, and what they need to see what they decide.
+	"POST /api/runtime/approvals/{id}": auth.Approve,
+	"GET /api/runtime/approvals":       auth.Read | auth.Approve,
+	"GET /api/runtime/approvals/{id}":  auth.Read | auth.Approve,
+	"GET /api/runtime/events":          auth.Read | auth.Approve,
+	"GET /api/runtime/llm-tasks/{id}":  auth.Read | auth.Approve,
 
 	// Readers, and workers under their leases.
 	"GET /api/runtime/llm-tasks/{id}/attachments/{name}": auth.Read | auth.Worker,

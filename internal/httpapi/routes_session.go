@@ -17,7 +17,7 @@ const sessionPath = runtimePath + "/session"
 // session is the caller's identity.
 type session struct {
 	Name   string    `json:"name" doc:"Name of the key; empty without a key"`
-	Role   auth.Role `json:"role" enum:"admin,client,worker,viewer," doc:"Empty without a key"`
+	Role   auth.Role `json:"role" enum:"admin,client,worker,approver,viewer," doc:"Empty without a key"`
 	Cookie bool      `json:"cookie" doc:"The caller has a session cookie; DELETE ends the session"`
 	Auth   auth.Mode `json:"auth" enum:"keys,development,insecure" doc:"How callers are authenticated"`
 	OIDC   string    `json:"oidc,omitempty" doc:"Host of the sign-in provider, if there is one; GET /session/oidc redirects to it"`

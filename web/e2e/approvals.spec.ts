@@ -63,17 +63,21 @@ test('a run asks, and goes on as the page decides', async ({ browser }) => {
 test('a live run asks a question, which only those who may answer can', async ({ page, runtime }) => {
   const { id } = await runtime.task('Choose. scenario: question', { policy: { questions: true } })
   const asked = page.getByRole('group', { name: 'Claude has a question' })
+  let role = 'viewer'
   await page.route('**/api/runtime/session', async (route) => {
     const response = await route.fetch()
-    await route.fulfill({ response, json: { ...(await response.json()), role: 'viewer' } })
+    await route.fulfill({ response, json: { ...(await response.json()), role } })
   })
   await page.goto(`${runtime.url}/tasks/${id}`)
   await expect(page.getByText('It asked a person, and waits for the decision')).toBeVisible()
   await expect(asked).toContainText('PostgreSQL: For several servers')
   await expect(asked.getByRole('button', { name: /Answer|Deny/ })).toHaveCount(0)
-  await page.unrouteAll()
 
+  // Who may only approve sees nothing else.
+  role = 'approver'
   await page.reload()
+  await expect(page).toHaveURL(/\/approvals$/)
+  await expect(page.getByRole('navigation').getByRole('link')).toHaveCount(1)
   const answer = asked.getByRole('button', { name: 'Answer' })
   await asked.getByRole('radio', { name: 'PostgreSQL' }).check()
   await expect(answer).toBeDisabled()

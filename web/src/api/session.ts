@@ -17,8 +17,13 @@ export function needsSignIn(client: QueryClient): boolean {
 /** Whether this person's key only reads: what it may not change is not offered. False until it is known. */
 export function useReadsOnly(): boolean {
   const role = useQuery(session).data?.role
-  return role === 'viewer' || role === 'worker'
+  return role === 'viewer' || role === 'worker' || role === 'approver'
 }
+
+/** Whether this person's key only decides what runs ask, and sees only that. */
+export const useApprovesOnly = () => useQuery(session).data?.role === 'approver'
+
+export const approvesOnly = (client: QueryClient) => client.getQueryData(session.queryKey)?.role === 'approver'
 
 /** Exchanges a key for a session's cookie, which scripts cannot read; the page forgets the key. */
 export const signIn = (key: string) => api.POST('/api/runtime/session', { body: { key } })

@@ -17,6 +17,7 @@ import {
 } from 'lucide-react'
 import { useTranslation } from 'react-i18next'
 import { stats, useMembridgeAnswers } from '@/api/queries'
+import { useApprovesOnly } from '@/api/session'
 import { approvalsQuery } from '@/features/approvals/use-approvals'
 import { useFormat } from '@/lib/format'
 
@@ -48,6 +49,7 @@ export function Nav({ onGo }: { onGo?: () => void }) {
   const { t } = useTranslation()
   const counts = useCounts()
   const membridge = useMembridgeAnswers()
+  const approves = useApprovesOnly()
   const path = useRouterState({ select: (s) => s.location.pathname })
   const link = ({ to, name, icon: Icon }: (typeof daily)[number] | (typeof advanced)[number]) => (
     <li key={to}>
@@ -65,6 +67,13 @@ export function Nav({ onGo }: { onGo?: () => void }) {
       </Link>
     </li>
   )
+  if (approves) {
+    return (
+      <nav aria-label={t('app.nav.label')} className="flex-1">
+        <ul>{daily.filter(({ name }) => name === 'approvals').map(link)}</ul>
+      </nav>
+    )
+  }
   return (
     <nav aria-label={t('app.nav.label')} className="flex flex-1 flex-col gap-0.5">
       <ul className="flex flex-col gap-0.5">
@@ -84,14 +93,15 @@ export function Nav({ onGo }: { onGo?: () => void }) {
 /** What is going on, beside the names: unfinished tasks, requests to people, online workers, active leases. */
 function useCounts(): Partial<Record<string, string>> {
   const format = useFormat()
-  const { data } = useQuery(stats)
+  const { data } = useQuery({ ...stats, enabled: !useApprovesOnly() })
   const asked = useInfiniteQuery(approvalsQuery('pending')).data?.pages
-  if (!data) return {}
+  const pending = asked?.flatMap((p) => p.items).length ?? 0
+  const approvals = pending > 0 && { approvals: asked?.at(-1)?.next ? `${pending}+` : String(pending) }
+  if (!data) return { ...approvals }
   const by = data.tasks.by_status
   const open = (by.queued ?? 0) + (by.leased ?? 0) + (by.running ?? 0)
-  const pending = asked?.flatMap((p) => p.items).length ?? 0
   return {
-    ...(pending > 0 && { approvals: asked?.at(-1)?.next ? `${pending}+` : String(pending) }),
+    ...approvals,
     ...(open > 0 && { tasks: format.compact(open) }),
     ...(data.workers.total > 0 && { workers: `${data.workers.online}/${data.workers.total}` }),
     ...(data.leases.active > 0 && { leases: format.compact(data.leases.active) }),

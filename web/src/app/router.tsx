@@ -1,6 +1,6 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from '@tanstack/react-router'
 import { isTaskStatus, type TaskStatus } from '@/api/client'
-import { needsSignIn } from '@/api/session'
+import { approvesOnly, needsSignIn } from '@/api/session'
 import { isStatus, type Status } from '@/features/approvals/use-approvals'
 import { NotFound } from './not-found'
 import { PageFailure } from './page-failure'
@@ -22,6 +22,8 @@ const root = createRootRoute({
     if (preload) return
     if (to.pathname !== '/sign-in' && needsSignIn(queryClient))
       throw redirect({ to: '/sign-in', search: { to: to.href }, replace: true })
+    if (to.pathname !== '/approvals' && to.pathname !== '/sign-in' && approvesOnly(queryClient))
+      throw redirect({ to: '/approvals', replace: true })
     if (isReference(to.pathname) === loadedAsReference) return
     location.assign(to.href)
     await new Promise(() => undefined) // the page goes

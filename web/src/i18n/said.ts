@@ -22,7 +22,7 @@ const shapes: Record<string, string> = {
   ...Object.fromEntries(['n', 'attempt', 'max', 'least', 'most', 'all', 'bytes'].map((name) => [name, '(\\d+)'])),
   field: '(\\S+)',
   node: '(\\S+)',
-  role: '(admin|client|worker|viewer)',
+  role: '(admin|client|worker|approver|viewer)',
 }
 const languages = new Map<string, { codes: Record<string, string>; exact: Map<string, string>; forms: Form[] }>()
 

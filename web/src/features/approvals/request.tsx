@@ -5,7 +5,7 @@ import { type FormEvent, useId, useState } from 'react'
 import { useTranslation } from 'react-i18next'
 import type { Approval } from '@/api/client'
 import { task as taskQuery } from '@/api/queries'
-import { useReadsOnly } from '@/api/session'
+import { useApprovesOnly, useReadsOnly } from '@/api/session'
 import { fileOf } from '@/features/task/paths'
 import { aboutOf, ToolInput } from '@/features/task/tool-card'
 import { say } from '@/i18n/said'
@@ -49,12 +49,13 @@ export function Request({ taskId, id, ...place }: Place & { taskId: string; id: 
 export function Shown({ of, ofTask, onDecided }: Place & { of: Approval }) {
   const { t } = useTranslation()
   const readsOnly = useReadsOnly()
+  const approves = useApprovesOnly()
   const input = (of.input ?? {}) as Record<string, unknown>
   const { kind, Icon } = aboutOf({ name: of.tool, input, folder: '' })
   const question = of.kind === 'question'
   const Picture = question ? CircleQuestionMark : Icon
   const pending = of.status === 'pending'
-  const decides = pending && of.input !== undefined && !readsOnly
+  const decides = pending && of.input !== undefined && (approves || !readsOnly)
   const byPerson = of.status === 'allowed' || of.status === 'denied'
   const name = useId()
   return (
@@ -128,9 +129,11 @@ export function Shown({ of, ofTask, onDecided }: Place & { of: Approval }) {
 function TaskLink({ id }: { id: string }) {
   const { t } = useTranslation()
   const { data } = useQuery({ ...taskQuery(id), refetchInterval: false })
+  const text = data?.prompt.trim().slice(0, 120) || t('approvals.task')
+  if (useApprovesOnly()) return text
   return (
     <Link to="/tasks/$taskId" params={{ taskId: id }} className="text-accent-strong hover:underline">
-      {data?.prompt.trim().slice(0, 120) || t('approvals.task')}
+      {text}
     </Link>
   )
 }

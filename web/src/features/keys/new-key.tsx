@@ -9,7 +9,7 @@ import { Field, Input, Select } from '@/ui/field'
 import { Failure } from '@/ui/states'
 import { useCreateKey } from './use-keys'
 
-const roles: KeyRole[] = ['client', 'worker', 'viewer', 'admin']
+const roles: KeyRole[] = ['client', 'worker', 'approver', 'viewer', 'admin']
 /** Days that a key holds; 0 never expires. */
 const lives = [7, 30, 90, 365, 0] as const
 const day = 86_400_000
