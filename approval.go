@@ -104,6 +104,14 @@ type Suspension struct {
 	Metrics    Metrics `json:"metrics" doc:"What its attempts used until then, which counts against its limits"`
 }
 
+// Suspension returns where the task was suspended, nil if it was not.
+func (t TaskState) Suspension() *Suspension {
+	if t.Approval == nil {
+		return nil
+	}
+	return t.Approval.Suspended
+}
+
 // ApprovalQuery selects requests; the zero value selects all, the newest first.
 type ApprovalQuery struct {
 	Status    ApprovalStatus

@@ -4,7 +4,7 @@ package bloom
 type Context struct {
 	ID         string  `json:"id"`
 	Name       string  `json:"name" doc:"What people call it; empty until it is named"`
-	Pinned     bool    `json:"pinned" doc:"Somebody keeps it at the top of lists"`
+	Pinned     bool    `json:"pinned" doc:"Shown first in lists of contexts"`
 	LastPrompt string  `json:"last_prompt" doc:"The beginning of its newest task's prompt; empty when retention removed the task"`
 	LastStatus string  `json:"last_status" doc:"The status of its newest task; empty when retention removed the task"`
 	Tasks      int64   `json:"tasks" doc:"How many tasks it has"`

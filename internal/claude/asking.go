@@ -102,7 +102,7 @@ func (t *taskRun) begin(ctx context.Context, w *watcher, prompt string) (*asking
 	a := &asking{run: t, watch: w, ctx: ctx, stdin: stdin}
 	lines := []any{map[string]any{"type": "control_request", "request_id": "initialize", "request": map[string]string{"subtype": "initialize"}}}
 	if prompt != "" {
-		lines = append(lines, map[string]any{"type": "user", "message": map[string]string{"role": "user", "content": prompt}, "parent_tool_use_id": nil, "session_id": ""})
+		lines = append(lines, userLine(prompt))
 	} else {
 		a.resume = time.AfterFunc(time.Hour, func() { w.stop(errNotResumed) })
 	}
@@ -112,6 +112,11 @@ func (t *taskRun) begin(ctx context.Context, w *watcher, prompt string) (*asking
 		}
 	}()
 	return a, input, nil
+}
+
+// userLine is the line with which a prompt is written to claude.
+func userLine(prompt string) map[string]any {
+	return map[string]any{"type": "user", "message": map[string]string{"role": "user", "content": prompt}, "parent_tool_use_id": nil, "session_id": ""}
 }
 
 // close ends claude's input, at which it ends.
@@ -209,16 +214,8 @@ func (a *asking) asks(r controlRequest) bool {
 
 // resumes reports whether the task was suspended at the call.
 func (t *taskRun) resumes(toolUseID string) bool {
-	s := t.suspension()
+	s := t.task.Suspension()
 	return s != nil && s.ToolUseID == toolUseID
-}
-
-// suspension returns where the task was suspended, nil if it was not.
-func (t *taskRun) suspension() *bloom.Suspension {
-	if t.task.Approval == nil {
-		return nil
-	}
-	return t.task.Approval.Suspended
 }
 
 // decide returns what claude is told about a call, nil if the run is suspended or stopped meanwhile.
@@ -344,7 +341,7 @@ func (t *taskRun) store(ctx context.Context) (*bloom.SuspendSpec, error) {
 	if err := markDeferred(path, t.sessionID, *t.suspendedAt); err != nil {
 		return nil, err
 	}
-	if t.stored != nil && t.suspension() == nil {
+	if t.stored != nil && t.task.Suspension() == nil {
 		t.storedParts = maxAppendedParts // it is a conversation of its own: upload it as a whole
 	}
 	uploading, cancel := context.WithTimeout(ctx, transferTimeout)

@@ -53,7 +53,7 @@ func (t *taskRun) open(ctx context.Context, path string) (_ session, resumes boo
 	s.onSession = t.saveSession
 	s.onMessage = func(uuid string) { t.lastMessage = uuid }
 	s.args = append(t.runner.baseArgs(ctx, path), t.agentArgs(ctx)...)
-	if earlier := t.suspension(); earlier != nil {
+	if earlier := t.task.Suspension(); earlier != nil {
 		t.goesOn = t.suspendedOn != nil && t.stored != nil && s.resume == t.stored.SessionID
 		if !t.goesOn {
 			t.emit.warn("suspension_lost", "the conversation of this task, which waited for a person, cannot be continued; it begins again")

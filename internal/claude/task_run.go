@@ -58,7 +58,7 @@ func (t *taskRun) do(parent context.Context) verdict {
 	if timeout == 0 {
 		timeout = bloom.DefaultTimeoutSec * time.Second
 	}
-	if earlier := t.suspension(); earlier != nil {
+	if earlier := t.task.Suspension(); earlier != nil {
 		timeout = max(time.Second, timeout-time.Duration(earlier.Metrics.DurationMS)*time.Millisecond)
 	}
 	ctx, cancel := context.WithCancelCause(parent)

@@ -160,7 +160,7 @@ func (l *warmProcess) turn(ctx context.Context, c Config, w *watcher, prompt str
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		l.write(map[string]any{"type": "user", "message": map[string]string{"role": "user", "content": prompt}, "parent_tool_use_id": nil, "session_id": ""})
+		l.write(userLine(prompt))
 	}()
 	stopped := l.supervise(ctx, c, w)
 	_ = l.stdin.SetWriteDeadline(time.Now()) // do not wait until claude has read the prompt

@@ -71,7 +71,7 @@ func head(b *strings.Builder, columns ...string) {
 }
 
 // literal matches flags, fields and variables in a sentence.
-var literal = regexp.MustCompile(`(^|[\s(])(bloom [a-z]+ --[a-z]+|--[a-z][a-z-]*[a-z](?: \d+)?|Retry-After|Content-Type: [a-z/]+|X-[A-Za-z-]+|(?:GET|POST|PUT|DELETE) /[^\s,;]*[^\s,;.]|[a-z.]+_[a-z_.]*[a-z]|[A-Z]+_[A-Z_]*[A-Z]|(?:policy|data|metrics)\.[a-z]+)`)
+var literal = regexp.MustCompile(`(^|[\s(])(bloom [a-z]+ --[a-z]+|--[a-z][a-z-]*[a-z](?: \d+)?|Retry-After|Content-Type: [a-z/]+|X-[A-Za-z-]+|(?:GET|POST|PUT|DELETE) /[^\s,;]*[^\s,;.]|[a-z.]+_[a-z0-9_.]*[a-z0-9]|[A-Z]+_[A-Z_]*[A-Z]|(?:policy|data|metrics)\.[a-z]+)`)
 
 // marked marks them as code.
 func marked(text string) string {

@@ -10,7 +10,8 @@ import (
 
 // awaits reports whether a queued task is suspended until a person decides.
 func awaits(t bloom.TaskState) bool {
-	return t.Approval != nil && t.Approval.Suspended != nil && !t.Approval.Suspended.Decided
+	s := t.Suspension()
+	return s != nil && !s.Decided
 }
 
 // Asks returns a task whose run asks for approval under its lease. A task asks one thing at a time.
@@ -18,13 +19,13 @@ func Asks(t bloom.TaskState, l bloom.Lease, id string) (bloom.TaskState, error) 
 	if !current(t, l) {
 		return t, bloom.ErrLeaseLost
 	}
-	t.Approval = &bloom.TaskApproval{Asking: id, Suspended: suspension(t)}
+	t.Approval = &bloom.TaskApproval{Asking: id, Suspended: t.Suspension()}
 	return t, nil
 }
 
 // Answered returns a task one of whose requests was decided, or whose decision was carried out.
 func Answered(t bloom.TaskState, id string) bloom.TaskState {
-	now := bloom.TaskApproval{Suspended: suspension(t)}
+	now := bloom.TaskApproval{Suspended: t.Suspension()}
 	if t.Approval != nil && t.Approval.Asking != id {
 		now.Asking = t.Approval.Asking
 	}
@@ -40,7 +41,7 @@ func Answered(t bloom.TaskState, id string) bloom.TaskState {
 // Suspend ends a lease whose run waits for a person, and refunds its attempt. metrics is what the
 // attempt used. Repeating it changes nothing.
 func Suspend(t bloom.TaskState, l bloom.Lease, a bloom.Approval, metrics bloom.Metrics, now int64) (Transition, error) {
-	if t.Status == bloom.TaskQueued && l.Status == bloom.LeaseReleased && l.Epoch == t.Epoch && suspension(t) != nil && t.Approval.Suspended.ApprovalID == a.ID {
+	if t.Status == bloom.TaskQueued && l.Status == bloom.LeaseReleased && l.Epoch == t.Epoch && t.Suspension() != nil && t.Suspension().ApprovalID == a.ID {
 		return Transition{Task: t, Lease: l, Noop: true}, nil
 	}
 	if !current(t, l) {
@@ -55,7 +56,7 @@ func Suspend(t bloom.TaskState, l bloom.Lease, a bloom.Approval, metrics bloom.M
 		return cancelled(t, l, now, "Cancelled while it waited for an approval"), nil
 	}
 	s := bloom.Suspension{ApprovalID: a.ID, ToolUseID: a.ToolUseID, Decided: a.Status != bloom.ApprovalPending, Metrics: metrics}
-	if was := suspension(t); was != nil {
+	if was := t.Suspension(); was != nil {
 		s.Metrics = Together(was.Metrics, metrics)
 	}
 	t = requeued(t, nil, now, now)
@@ -64,13 +65,6 @@ func Suspend(t bloom.TaskState, l bloom.Lease, a bloom.Approval, metrics bloom.M
 		Task: t, Lease: l, Action: audit.ActionTaskSuspended, Event: bloom.EventSuspended,
 		Detail: fmt.Sprintf("Suspended on %s until a person decides about %s", l.WorkerID, a.Tool),
 	}, nil
-}
-
-func suspension(t bloom.TaskState) *bloom.Suspension {
-	if t.Approval == nil {
-		return nil
-	}
-	return t.Approval.Suspended
 }
 
 // noted returns t without an empty Approval.

@@ -33,8 +33,8 @@ func (r *Finder) Explain(ctx context.Context, t bloom.Task) (bloom.Task, error) 
 // waitingFor returns why a queued task has not started; now is in Unix milliseconds.
 func waitingFor(t bloom.Task, p contract.QueuePlace, workers []bloom.Worker, now int64) bloom.WaitingFor {
 	switch {
-	case p.Gate == contract.GateApproval && t.Approval != nil && t.Approval.Suspended != nil:
-		return bloom.WaitingFor{Reason: WaitApproval, Approval: t.Approval.Suspended.ApprovalID, Sentence: "It waits for a person to decide what it asked; nothing runs meanwhile"}
+	case p.Gate == contract.GateApproval && t.Suspension() != nil:
+		return bloom.WaitingFor{Reason: WaitApproval, Approval: t.Suspension().ApprovalID, Sentence: "It waits for a person to decide what it asked; nothing runs meanwhile"}
 	case p.Gate == contract.GateOrdered && p.Before != "":
 		return bloom.WaitingFor{Reason: WaitOrdered, TaskID: p.Before, Sentence: "It waits for task " + p.Before + ", an earlier ordered task of its context"}
 	case p.Gate == contract.GateOrdered, p.Skipped > now:

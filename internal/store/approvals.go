@@ -235,7 +235,7 @@ func (u *Unit) decide(a *bloom.Approval, status bloom.ApprovalStatus, message st
 	}
 	a.Status, a.DecidedAt, a.DecidedBy, a.Message, a.Answers = status, new(u.Now), &actor, message, answers
 	approvals.put(u, a.ID, a)
-	if suspended := t.Approval != nil && t.Approval.Suspended != nil && t.Approval.Suspended.ApprovalID == a.ID; suspended {
+	if at := t.Suspension(); at != nil && at.ApprovalID == a.ID {
 		t.TaskState = lifecycle.Answered(t.TaskState, a.ID)
 		tasks.put(u, t.ID, t)
 		if t.Status == bloom.TaskQueued && t.Gate == contract.GateApproval {
