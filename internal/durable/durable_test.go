@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/bloom-runtime/bloom/internal/durable"
@@ -112,5 +113,34 @@ func TestAFolderIsMadeWithItsParents(t *testing.T) {
 	}
 	if err := durable.MkdirAll(filepath.Join(base, "file", "dir")); err == nil {
 		t.Error("a folder was made in a file")
+	}
+}
+
+func TestALockIsFreeOnceItIsUnlocked(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lock")
+	first, err := durable.LockFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second, err := durable.LockFile(path); !errors.Is(err, durable.ErrLocked) {
+		t.Errorf("it is locked twice: %v, %v", second, err)
+	} else {
+		_ = second.Close()
+	}
+	inherited, err := syscall.Dup(int(first.Fd())) // as a child that is being started has it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Close(inherited) }()
+	if err := first.Unlock(); err != nil {
+		t.Error(err)
+	}
+	again, err := durable.LockFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Unlock(); err != nil {
+		t.Error(err)
 	}
 }

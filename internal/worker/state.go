@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/bloom-runtime/bloom/internal/durable"
@@ -22,7 +23,7 @@ type state struct {
 	dir      string
 	instance string
 	copied   bool // the folder is a copy of another instance's
-	lock     *os.File
+	lock     durable.Lock
 	// forgotten records which contexts' data was deleted here.
 	forgotten *progress
 }
@@ -39,20 +40,22 @@ func openState(dir string) (*state, error) {
 			return nil, fmt.Errorf("worker: state folder: %w", err)
 		}
 	}
-	lock, err := lockFile(filepath.Join(dir, "lock"))
+	lock, err := durable.LockFile(filepath.Join(dir, "lock"))
+	if errors.Is(err, durable.ErrLocked) {
+		return nil, errors.Join(fmt.Errorf("%s: %w", dir, ErrStateInUse), lock.Close())
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
+		return nil, fmt.Errorf("worker: lock the state folder: %w", err)
 	}
 	s := &state{dir: dir, lock: lock}
 	if s.instance, err = s.identity(); err != nil {
-		lock.Close()
-		return nil, err
+		return nil, errors.Join(err, lock.Unlock())
 	}
 	s.forgotten = openProgress(filepath.Join(dir, "forgotten"))
 	return s, nil
 }
 
-func (s *state) close() { s.lock.Close() }
+func (s *state) close() { _ = s.lock.Unlock() }
 
 // identity reads the instance id, or creates one. The file's second line identifies the
 // folder that the id was created for, so that a copy of the folder becomes another
@@ -82,12 +85,12 @@ func (s *state) identity() (string, error) {
 // inode of the lock file, which is never replaced. It does not use the device number,
 // which may change when the machine restarts.
 func (s *state) fingerprint() (string, error) {
-	inode, err := inodeOf(s.lock)
-	if err != nil {
+	var lock syscall.Stat_t
+	if err := syscall.Fstat(int(s.lock.Fd()), &lock); err != nil {
 		return "", err
 	}
 	machine, _ := os.ReadFile("/etc/machine-id") // not every system has one
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", inode, bytes.TrimSpace(machine)))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", lock.Ino, bytes.TrimSpace(machine)))
 	return hex.EncodeToString(sum[:16]), nil
 }
 

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 
 	_ "modernc.org/sqlite" // the driver
 
@@ -82,14 +81,13 @@ func migrateSQLite(ctx context.Context, db *sql.DB) error {
 
 // lockFile takes the lock beside the file. The kernel releases it when the process dies.
 func lockFile(path string) (unlock func() error, err error) {
-	f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := durable.LockFile(path + ".lock")
+	if errors.Is(err, durable.ErrLocked) {
+		return nil, errors.Join(fmt.Errorf("another process already uses the membridge registry %s; stop it, or choose another --data-dir", path), f.Close())
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("another process already uses the membridge registry %s; stop it, or choose another --data-dir", path)
-	}
 	// SQLite creates its other files with the database's mode.
-	return f.Close, durable.Private(path)
+	return f.Unlock, durable.Private(path)
 }

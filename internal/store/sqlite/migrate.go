@@ -31,7 +31,7 @@ func MigrateUp(ctx context.Context, path string) (applied int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, held.Close()) }()
+	defer func() { err = errors.Join(err, held.Unlock()) }()
 	return migrateUp(ctx, path)
 }
 

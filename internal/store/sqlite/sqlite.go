@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/durable"
 	"github.com/bloom-runtime/bloom/internal/store"
 	"github.com/bloom-runtime/bloom/internal/store/contract"
 	"github.com/bloom-runtime/bloom/internal/timing"
@@ -62,7 +63,7 @@ var _ contract.Store = (*Store)(nil)
 // of readers.
 type database struct {
 	cfg   Config
-	lock  *os.File
+	lock  durable.Lock
 	main  *os.File    // the database; closing it would end SQLite's locks, so it is closed last
 	file  os.FileInfo // of the database, as last seen; used by the writer only
 	read  *readers
@@ -98,7 +99,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		if failure := explain(err); failure.Kind == bloom.KindUnavailable {
 			err = fmt.Errorf("%w: %s", err, failure.Message)
 		}
-		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), held.Close())
+		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), held.Unlock())
 	}
 	return &Store{store.New(d, store.Config{MaxGroup: cfg.MaxGroup, Queue: cfg.Queue, Committed: cfg.Committed, Transcripts: cfg.Transcripts}, cfg.Logger), d}, nil
 }
@@ -182,7 +183,7 @@ func (d *database) Notify([]bloom.Change) {}
 
 // Close closes all connections and unlocks the file.
 func (d *database) Close() error {
-	return errors.Join(d.write.close(), d.read.close(), d.index.close(), d.main.Close(), d.lock.Close())
+	return errors.Join(d.write.close(), d.read.close(), d.index.close(), d.main.Close(), d.lock.Unlock())
 }
 
 // Explain turns a failure into an error that is safe to show to callers.

@@ -1,5 +1,3 @@
-//go:build unix
-
 package sqlite
 
 import (
@@ -8,19 +6,15 @@ import (
 	"io/fs"
 	"os"
 	"strings"
-	"syscall"
 
 	"github.com/bloom-runtime/bloom/internal/durable"
 )
 
 // lock locks the file beside the database that marks it as open. The kernel releases
 // the lock when the process ends.
-func lock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open the lock file of the database: %w", err)
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+func lock(path string) (durable.Lock, error) {
+	f, err := durable.LockFile(path + ".lock")
+	if errors.Is(err, durable.ErrLocked) {
 		holder := make([]byte, 32)
 		n, _ := f.ReadAt(holder, 0)
 		_ = f.Close()
@@ -28,15 +22,17 @@ func lock(path string) (*os.File, error) {
 		if pid := strings.TrimSpace(string(holder[:n])); pid != "" {
 			who = "process " + pid
 		}
-		return nil, fmt.Errorf("%w: %s has %s open; stop it, or choose another --data-dir", ErrLocked, who, path)
+		return f, fmt.Errorf("%w: %s has %s open; stop it, or choose another --data-dir", ErrLocked, who, path)
+	}
+	if err != nil {
+		return f, fmt.Errorf("lock the database: %w", err)
 	}
 	if err := f.Truncate(0); err == nil {
 		_, _ = fmt.Fprintf(f, "%d\n", os.Getpid())
 	}
 	// SQLite creates its other files with the mode of the database.
 	if err := errors.Join(durable.Private(path), usable(path+"-wal"), usable(path+"-shm")); err != nil {
-		_ = f.Close()
-		return nil, err
+		return f, errors.Join(err, f.Unlock())
 	}
 	return f, nil
 }
