@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/blob"
@@ -53,6 +54,8 @@ type RunLogsConfig struct {
 type RunLogs struct {
 	c   RunLogsConfig
 	log *slog.Logger
+
+	writing singleflight.Group
 
 	mu     sync.Mutex
 	failed map[string]time.Time
@@ -154,8 +157,14 @@ func (t *RunLogs) backOff(id string) {
 }
 
 // Write stores the events of an ended task that are not in an artifact yet. It uploads the
-// artifacts, then records them. It ignores a task that was requeued or removed meanwhile.
+// artifacts, then records them. It ignores a task that was requeued or removed meanwhile. Concurrent
+// calls for one task make one upload.
 func (t *RunLogs) Write(ctx context.Context, taskID string) error {
+	_, err, _ := t.writing.Do(taskID, func() (any, error) { return nil, t.write(ctx, taskID) })
+	return err
+}
+
+func (t *RunLogs) write(ctx context.Context, taskID string) error {
 	after, err := t.c.Store.ArchivedTo(ctx, taskID)
 	if err != nil {
 		return ignoreGone(err)
