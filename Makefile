@@ -116,8 +116,8 @@ WITHOUT = ^(TestStore|TestTwoReplicasAreOneStore)$$|LittleMemory
 .PHONY: test
 test: test-deps build ## Run all tests, most with the race detector, in random order
 	go test $(TESTFLAGS) $(RACE) -skip '$(WITHOUT)' $(SLOWEST) $$(go list ./... | grep -vxF "$$(go list $(SLOWEST) $(UNRACED))")
-	@# Built as make build does, they find nearly everything in the build cache.
-	CGO_ENABLED=0 go test $(TESTFLAGS) -trimpath $(UNRACED)
+	@# Built as make build does, they find nearly everything in the build cache. They wait more than they compute.
+	CGO_ENABLED=0 go test $(TESTFLAGS) -trimpath -p 3 $(UNRACED)
 	CGO_ENABLED=0 go test $(TESTFLAGS) -trimpath -parallel 8 -run '$(WITHOUT)' ./internal/store/postgres ./internal/httpapi
 	cd bench && CGO_ENABLED=0 go test $(TESTFLAGS) -trimpath ./...
 	$(NPM) run -s test
