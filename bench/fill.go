@@ -22,7 +22,7 @@ type fillCmd struct {
 	Count   int    `short:"n" default:"100000" placeholder:"N" help:"Tasks to create."`
 	Clients int    `short:"c" default:"32" placeholder:"N" help:"Clients at once."`
 	Queued  int    `default:"5" placeholder:"PERCENT" help:"Share of tasks that stay queued; the others end."`
-	DataDir string `placeholder:"DIR" help:"Fill the data folder of a stopped server directly: whole lifecycles, and much faster."`
+	DataDir string `placeholder:"DIR" help:"Fill the data directory of a stopped server directly: whole lifecycles, and much faster."`
 }
 
 // fillLabel is a label that no worker has, so queued tasks stay queued.

@@ -22,7 +22,7 @@ type Health struct {
 	Artifacts *bloom.BlobState `json:"artifacts"` // nil from older servers
 }
 
-// Disk is the space on the file system of the server's data folder, in bytes. Low means that space
+// Disk is the space on the file system of the server's data directory, in bytes. Low means that space
 // should be freed.
 type Disk struct {
 	Free  uint64 `json:"free_bytes"`

@@ -41,7 +41,7 @@ func TestACertificateComesFromAnAuthority(t *testing.T) {
 			roots := ca.roots()
 			h.trusted(roots)
 			if kept, err := filepath.Glob(filepath.Join(h.dir, "server", "acme", "certificates", "*", "*", "bloom.example.org.crt")); err != nil || len(kept) != 1 {
-				t.Errorf("the data folder has the certificates %v: %v", kept, err)
+				t.Errorf("the data directory has the certificates %v: %v", kept, err)
 			}
 			h.stop(server)
 			ca.kill()

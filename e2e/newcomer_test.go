@@ -19,7 +19,7 @@ func TestMistakesOnTheCommandLineAreNamedPlainly(t *testing.T) {
 	}{
 		"nothing at all":               {nil, 0, ""},
 		"a group of commands alone":    {[]string{"task"}, 0, ""},
-		"an empty data folder":         {[]string{"up", "--data-dir", ""}, 2, "--data-dir: the value is empty"},
+		"an empty data directory":      {[]string{"up", "--data-dir", ""}, 2, "--data-dir: the value is empty"},
 		"an empty address":             {[]string{"server", "--listen="}, 2, "--listen: the value is empty"},
 		"an empty filter":              {[]string{"task", "list", "--status="}, 2, "--status: the value is empty"},
 		"an empty entry of a list":     {[]string{"worker", "--label", ""}, 2, "--label: the value is empty"},

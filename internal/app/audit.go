@@ -41,7 +41,7 @@ func auditFolder(setting, dir string) (auditlog.Files, error) {
 	return folder, nil
 }
 
-// auditMove builds the loop that moves audit files exported to the data folder to the current
+// auditMove builds the loop that moves audit files exported to the data directory to the current
 // destination; nil if there are none.
 func (s *Server) auditMove() *maintenance.Loop {
 	from, err := auditlog.ReadFolder(s.cfg.DataDir)

@@ -44,7 +44,7 @@ func ofProblem(p bloom.Problem) Finding {
 
 // examineArtifacts reports what the running server's artifact storage can do.
 func examineArtifacts(s bloom.BlobState) Finding {
-	where := "the data folder"
+	where := "the data directory"
 	if s.Kind == bloom.BlobsS3 {
 		where = "object storage"
 	}

@@ -227,7 +227,7 @@ func health(t *testing.T, api *client.Client, want func(*client.MembridgeHealth)
 			t.Fatal(err)
 		}
 		if h.Disk == nil || h.Disk.Free == 0 || h.Disk.Total < h.Disk.Free {
-			t.Fatalf("the space of the data folder is %+v", h.Disk)
+			t.Fatalf("the space of the data directory is %+v", h.Disk)
 		}
 		if h.Membridge != nil && want(h.Membridge) {
 			return h.Membridge

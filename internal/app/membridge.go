@@ -13,7 +13,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/membridge"
 )
 
-// MembridgeFile is the control plane's database in the data folder.
+// MembridgeFile is the control plane's database in the data directory.
 const MembridgeFile = "membridge.db"
 
 // MembridgeConfig configures a control plane.
@@ -62,7 +62,7 @@ func OpenMembridge(ctx context.Context, cfg MembridgeConfig, b Build) (_ *Membri
 		return nil, err
 	}
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
-		return nil, fmt.Errorf("data folder: %w", err)
+		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	opened := membridge.Config{
 		DatabaseURL: cfg.DatabaseURL, DatabasePath: filepath.Join(cfg.DataDir, MembridgeFile),

@@ -105,7 +105,7 @@ func OpenMemoryAgent(cfg MemoryAgentConfig, b Build) (*MemoryAgent, error) {
 		// machine.
 		state := filepath.Join(cfg.DataDir, "workers", url.PathEscape(cfg.Memory.Node))
 		if err := os.MkdirAll(state, 0o700); err != nil {
-			return nil, fmt.Errorf("data folder: %w", err)
+			return nil, fmt.Errorf("data directory: %w", err)
 		}
 		token, err := agentToken(state)
 		if err != nil {

@@ -26,7 +26,7 @@ type ago time.Duration
 
 func (a ago) Now() time.Time { return time.Now().Add(-time.Duration(a)) }
 
-// longEnded leaves tasks in the data folder that ended two hours ago, each with a file in the
+// longEnded leaves tasks in the data directory that ended two hours ago, each with a file in the
 // artifact store.
 func longEnded(t *testing.T, dir string, n int) (contents []string) {
 	t.Helper()

@@ -55,7 +55,7 @@ func SchemaUp(ctx context.Context, dataDir, databaseURL string) (int, error) {
 		return postgres.MigrateUp(ctx, databaseURL)
 	}
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
-		return 0, fmt.Errorf("data folder: %w", err)
+		return 0, fmt.Errorf("data directory: %w", err)
 	}
 	n, err := sqlite.MigrateUp(ctx, filepath.Join(dataDir, DatabaseFile))
 	if errors.Is(err, sqlite.ErrLocked) {
@@ -79,7 +79,7 @@ func ImportSQLite(ctx context.Context, file, databaseURL string, progress func(t
 func ImportEarlier(ctx context.Context, sourceURL, dataDir, databaseURL string, progress func(table string, rows int64)) (_ []earlier.Imported, err error) {
 	if databaseURL == "" {
 		if err := os.MkdirAll(dataDir, 0o700); err != nil {
-			return nil, fmt.Errorf("data folder: %w", err)
+			return nil, fmt.Errorf("data directory: %w", err)
 		}
 		return earlier.Import(ctx, sourceURL, filepath.Join(dataDir, DatabaseFile))
 	}

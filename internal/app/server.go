@@ -38,7 +38,7 @@ const (
 // times a second under load.
 const gcPercent = 200
 
-// DatabaseFile is the database's name in the data folder.
+// DatabaseFile is the database's name in the data directory.
 const DatabaseFile = "bloom.db"
 
 // Server is the runtime server, open and ready to run.

@@ -107,7 +107,7 @@ func (s *Server) openAccess(ctx context.Context, seal *auth.Sealer) error {
 
 func (s *Server) openStore(ctx context.Context) (err error) {
 	if err := os.MkdirAll(s.cfg.DataDir, 0o700); err != nil {
-		return fmt.Errorf("data folder: %w", err)
+		return fmt.Errorf("data directory: %w", err)
 	}
 	if err = s.openDatabase(ctx); err != nil {
 		return err

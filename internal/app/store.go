@@ -20,11 +20,11 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
-// OpenStore opens the database in a data folder that no server uses, for operations without a
+// OpenStore opens the database in a data directory that no server uses, for operations without a
 // server. The caller closes it.
 func OpenStore(ctx context.Context, dataDir string) (contract.Store, error) {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
-		return nil, fmt.Errorf("data folder: %w", err)
+		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	return sqlite.Open(ctx, sqlite.Config{Path: filepath.Join(dataDir, DatabaseFile), Committed: nil, Transcripts: false})
 }
@@ -41,7 +41,7 @@ func OpenSealer(c config.Sealing, dataDir string) (*auth.Sealer, error) {
 	return s, nil
 }
 
-// Fresh reports whether OpenDatabase would create the database because the data folder has none. A
+// Fresh reports whether OpenDatabase would create the database because the data directory has none. A
 // missing folder is an error, because its name is probably mistyped.
 func Fresh(dataDir, databaseURL string) (bool, error) {
 	if databaseURL != "" {

@@ -79,7 +79,7 @@ func OpenUp(ctx context.Context, cfg UpConfig, b Build) (_ *Up, err error) {
 
 // openMembridge starts the control plane beside the server and configures the server to use it.
 // Both use the same database, if one is configured. The admin key, if none is set, is generated
-// once and stored in the data folder. Requests from this machine require no key as long as the
+// once and stored in the data directory. Requests from this machine require no key as long as the
 // server requires none.
 func (u *Up) openMembridge(ctx context.Context, cfg *UpConfig, b Build) {
 	key := cfg.Server.MembridgeAdminKey
@@ -111,15 +111,15 @@ func (u *Up) development(ctx context.Context) bool {
 	return server != nil && server.auth.Development(ctx)
 }
 
-// adminKeyFile is the file of membridge's admin key in the data folder.
+// adminKeyFile is the file of membridge's admin key in the data directory.
 const adminKeyFile = "membridge-admin-key"
 
-// keptKey reads membridge's admin key from the data folder, or generates one there, readable only
+// keptKey reads membridge's admin key from the data directory, or generates one there, readable only
 // by its owner.
 func keptKey(dataDir string) (string, error) {
 	path := filepath.Join(dataDir, adminKeyFile)
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
-		return "", fmt.Errorf("data folder: %w", err)
+		return "", fmt.Errorf("data directory: %w", err)
 	}
 	if err := durable.Create(path, []byte(randomKey()+"\n")); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", fmt.Errorf("membridge's admin key: %w", err)

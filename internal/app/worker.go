@@ -78,13 +78,13 @@ func OpenWorker(cfg WorkerConfig, b Build) (_ *Worker, err error) {
 	if cfg.URL == "" && cfg.Membridge.URL == "" {
 		return nil, errors.New("a worker requires the runtime's address, or membridge's, which provides it")
 	}
-	// Two workers on one machine may share a data folder, but not a state folder.
+	// Two workers on one machine may share a data directory, but not a state folder.
 	state := filepath.Join(cfg.DataDir, "workers", url.PathEscape(cfg.Run.Name))
 	if err := claudeConfig(cfg.Run, state, nil, b.Logger).Validate(); err != nil {
 		return nil, ConfigError{err}
 	}
 	if err := os.MkdirAll(state, 0o700); err != nil {
-		return nil, fmt.Errorf("data folder: %w", err)
+		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	tail := worker.NewTail(cfg.Key, os.Getenv("ANTHROPIC_API_KEY"), os.Getenv("ANTHROPIC_AUTH_TOKEN"), os.Getenv("CLAUDE_CODE_OAUTH_TOKEN"))
 	b.Logger = tail.Logger(b.Logger)

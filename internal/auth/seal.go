@@ -19,7 +19,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/durable"
 )
 
-// SealKeyFile is the name of the encryption key file in the data folder.
+// SealKeyFile is the name of the encryption key file in the data directory.
 const SealKeyFile = "secret.key"
 
 const (

@@ -14,7 +14,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/objects"
 )
 
-// artifactServer starts a server on a data folder with the additional arguments more.
+// artifactServer starts a server on a data directory with the additional arguments more.
 func artifactServer(t *testing.T, dir string, more ...string) *stage {
 	s := newStage(t, "server")
 	s.start(append([]string{"--data-dir=" + dir, "--listen=127.0.0.1:0", "--no-membridge"}, more...)...)

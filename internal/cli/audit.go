@@ -58,7 +58,7 @@ func (c *auditListCmd) Run(inv *invocation) error {
 // auditSource selects where the audit is read from: a running server, or its database.
 type auditSource struct {
 	remote
-	From        string        `name:"data-dir" placeholder:"DIR" help:"Read the SQLite database in this data folder instead of asking the server. The server may be running."`
+	From        string        `name:"data-dir" placeholder:"DIR" help:"Read the SQLite database in this data directory instead of asking the server. The server may be running."`
 	DatabaseURL config.Secret `name:"database-url" placeholder:"URL" help:"Read this PostgreSQL database instead of asking the server."`
 }
 
@@ -80,7 +80,7 @@ func (s *auditSource) chain(ctx context.Context) (chain audit.Reader, done func(
 type auditVerifyCmd struct {
 	auditSource
 	config.Bucket `group:"The bucket of --files bucket:"`
-	Files         []string `name:"files" sep:"none" placeholder:"WHERE" help:"Check exported files, too: the folder that contains audit/, for example the data folder, or \"bucket\" for the bucket of MINIO_* or --blob-url (repeatable)."`
+	Files         []string `name:"files" sep:"none" placeholder:"WHERE" help:"Check exported files, too: the folder that contains audit/, for example the data directory, or \"bucket\" for the bucket of MINIO_* or --blob-url (repeatable)."`
 	FilesOnly     bool     `name:"files-only" help:"Check only exported files."`
 }
 

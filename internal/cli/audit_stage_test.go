@@ -21,7 +21,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/pgtest"
 )
 
-// auditPlace is an installation whose audit is exported to its data folder, as by default.
+// auditPlace is an installation whose audit is exported to its data directory, as by default.
 type auditPlace struct {
 	*testing.T
 	p        *person

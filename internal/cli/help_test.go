@@ -27,7 +27,7 @@ func TestFirstStepsAreNamedWhereNothingIsSetUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := p.run(); strings.Contains(got.out, hint) {
-		t.Errorf("with a data folder: %+v", got)
+		t.Errorf("with a data directory: %+v", got)
 	}
 }
 

@@ -22,7 +22,7 @@ type membridgeCmd struct {
 	SyncAgentKey bool          `name:"sync-agent-key" aliases:"membridge-sync-agent-key" var:"BLOOM_MEMBRIDGE_SYNC_AGENT_KEY" key:"membridge_sync_agent_key" help:"Send the agent key in calls to the URLs of agents of the earlier system. Anyone who may register an agent can then read the key."`
 	AdminKey     config.Secret `name:"membridge-admin-key" var:"MEMBRIDGE_ADMIN_KEY" key:"membridge_admin_key" hidden:"" help:"Membridge's admin key; better given as a file."`
 	AdminKeyFile string        `name:"membridge-admin-key-file" var:"MEMBRIDGE_ADMIN_KEY_FILE" key:"membridge_admin_key_file" placeholder:"FILE" help:"File with membridge's admin key."`
-	DatabaseURL  config.Secret `name:"database-url" var:"DATABASE_URL" key:"database_url" placeholder:"URL" help:"PostgreSQL database; without it SQLite in the data folder."`
+	DatabaseURL  config.Secret `name:"database-url" var:"DATABASE_URL" key:"database_url" placeholder:"URL" help:"PostgreSQL database; without it SQLite in the data directory."`
 	TLSCert      string        `name:"tls-cert" aliases:"membridge-tls-cert" var:"BLOOM_MEMBRIDGE_TLS_CERT" key:"membridge_tls_cert" placeholder:"FILE" help:"Certificate chain (PEM); enables https. Reloaded when it changes."`
 	TLSKey       string        `name:"tls-key" aliases:"membridge-tls-key" var:"BLOOM_MEMBRIDGE_TLS_KEY" key:"membridge_tls_key" placeholder:"FILE" help:"Private key of --tls-cert (PEM)."`
 	RuntimeURL   string        `name:"runtime-url" aliases:"url" var:"BLOOM_RUNTIME_URL" key:"runtime_url" placeholder:"URL" help:"Address of the runtime that agents are given."`

@@ -20,7 +20,7 @@ type migrateCmd struct {
 // database selects the database of a command.
 type database struct {
 	config.Data
-	DatabaseURL config.Secret `name:"database-url" var:"DATABASE_URL" key:"database_url" placeholder:"URL" help:"PostgreSQL database; without it SQLite in the data folder."`
+	DatabaseURL config.Secret `name:"database-url" var:"DATABASE_URL" key:"database_url" placeholder:"URL" help:"PostgreSQL database; without it SQLite in the data directory."`
 }
 
 type migrateStatusCmd struct {
@@ -66,7 +66,7 @@ func (c *migrateUpCmd) Run(inv *invocation) error {
 
 type migrateImportCmd struct {
 	database
-	Source string `arg:"" name:"source" help:"sqlite:FILE, copied into PostgreSQL; or postgresql://USER@HOST/NAME, the earlier implementation's database (its password in PGPASSWORD), copied into a new SQLite file in the data folder, or into PostgreSQL. Stop the server of either first."`
+	Source string `arg:"" name:"source" help:"sqlite:FILE, copied into PostgreSQL; or postgresql://USER@HOST/NAME, the earlier implementation's database (its password in PGPASSWORD), copied into a new SQLite file in the data directory, or into PostgreSQL. Stop the server of either first."`
 	JSON   bool   `name:"json" help:"Print JSON for programs."`
 }
 

@@ -147,7 +147,7 @@ func something(s *stage) {
 
 func commonScenes() map[string]scene {
 	return map[string]scene{
-		"data folder": {roles: every, sets: []set{{"--data-dir", "{dir}/elsewhere", func(s *stage) {
+		"data directory": {roles: every, sets: []set{{"--data-dir", "{dir}/elsewhere", func(s *stage) {
 			something(s)
 			file := map[string]string{"server": "bloom.db", "up": "bloom.db", "membridge": "membridge.db", "worker": "workers/*/state/instance"}[s.role]
 			s.await(file, func() bool { found, _ := filepath.Glob(filepath.Join(s.dir, "elsewhere", file)); return len(found) > 0 })

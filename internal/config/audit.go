@@ -7,10 +7,10 @@ import (
 
 // AuditExport selects where the audit is exported to files.
 type AuditExport struct {
-	AuditExport string `name:"audit-export" var:"BLOOM_AUDIT_EXPORT" key:"audit_export" default:"auto" placeholder:"WHERE" help:"Where the audit is exported to files: bucket (the artifacts' object storage), data-dir (audit/ in the data folder), an absolute folder, or off; auto: bucket if object storage is configured, otherwise data-dir."`
+	AuditExport string `name:"audit-export" var:"BLOOM_AUDIT_EXPORT" key:"audit_export" default:"auto" placeholder:"WHERE" help:"Where the audit is exported to files: bucket (the artifacts' object storage), data-dir (audit/ in the data directory), an absolute folder, or off; auto: bucket if object storage is configured, otherwise data-dir."`
 }
 
-// AuditInDataDir is the value of AuditExport for the data folder.
+// AuditInDataDir is the value of AuditExport for the data directory.
 const AuditInDataDir = "data-dir"
 
 // finish resolves auto.

@@ -125,7 +125,7 @@ func DefaultPath(env func(string) (string, bool)) string {
 	return filepath.Join(home, ".config", "bloom", "config.toml")
 }
 
-// DefaultDataDir returns the data folder when none is given.
+// DefaultDataDir returns the data directory when none is given.
 func DefaultDataDir(env func(string) (string, bool)) string {
 	if dir, ok := env("XDG_DATA_HOME"); ok && filepath.IsAbs(dir) {
 		return filepath.Join(dir, "bloom")

@@ -27,7 +27,7 @@ func (a *Announcement) Finish() error {
 	return ReadKey("--membridge-admin-key-file", "MEMBRIDGE_ADMIN_KEY", &a.MembridgeAdminKey, a.MembridgeAdminKeyFile)
 }
 
-// Finish validates a worker's settings. Folders that are not set default to the data folder.
+// Finish validates a worker's settings. Folders that are not set default to the data directory.
 func (r *Run) Finish(dataDir string) error {
 	if r.MaxConcurrency < 1 || r.MaxConcurrency > 32 {
 		return fmt.Errorf("--max-concurrency: %d is not between 1 and 32", r.MaxConcurrency)

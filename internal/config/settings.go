@@ -51,7 +51,7 @@ type Keys struct {
 // Sealing configures the key that encrypts secrets in the database.
 type Sealing struct {
 	SecretKey     Secret `name:"secret-key" var:"BLOOM_SECRET_KEY" key:"secret_key" hidden:"" help:"Key that encrypts secrets in the database, 64 hexadecimal digits; a second one after a comma only decrypts. Better kept in a file."`
-	SecretKeyFile string `name:"secret-key-file" var:"BLOOM_SECRET_KEY_FILE" key:"secret_key_file" placeholder:"FILE" help:"File with the key that encrypts secrets in the database; created if missing. Default: secret.key in the data folder."`
+	SecretKeyFile string `name:"secret-key-file" var:"BLOOM_SECRET_KEY_FILE" key:"secret_key_file" placeholder:"FILE" help:"File with the key that encrypts secrets in the database; created if missing. Default: secret.key in the data directory."`
 }
 
 // MembridgeAccess configures access to the control plane.
@@ -92,7 +92,7 @@ type Server struct {
 	AuditExport     `group:"Audit:"`
 	Listen          string        `name:"listen" var:"BLOOM_LISTEN" key:"listen" default:"127.0.0.1:5000" placeholder:"ADDR" help:"Address the runtime listens on."`
 	Port            int           `name:"port" var:"PORT" key:"port" placeholder:"N" help:"Port to listen on, unless --listen sets one."`
-	DatabaseURL     Secret        `name:"database-url" var:"DATABASE_URL" key:"database_url" placeholder:"URL" help:"PostgreSQL database; without it SQLite in the data folder."`
+	DatabaseURL     Secret        `name:"database-url" var:"DATABASE_URL" key:"database_url" placeholder:"URL" help:"PostgreSQL database; without it SQLite in the data directory."`
 	ReapInterval    time.Duration `name:"reap-interval" var:"BLOOM_REAP_INTERVAL" key:"reap_interval" group:"Tuning:" default:"30s" help:"How often expired leases return to the queue."`
 	SyncInterval    time.Duration `name:"membridge-sync-interval" var:"BLOOM_MEMBRIDGE_SYNC_INTERVAL" key:"membridge_sync_interval" group:"Tuning:" default:"10s" help:"How often workers are read from membridge."`
 	BridgeTimeout   time.Duration `name:"membridge-timeout" var:"BLOOM_MEMBRIDGE_TIMEOUT" key:"membridge_timeout" group:"Tuning:" default:"10s" help:"How long one request to membridge may take."`
@@ -111,8 +111,8 @@ type Run struct {
 	MaxConcurrency int           `name:"max-concurrency" aliases:"slots" var:"BLOOM_MAX_CONCURRENCY" key:"max_concurrency" default:"2" placeholder:"N" help:"Tasks run at once, 1 to 32."`
 	Label          []string      `name:"label" var:"BLOOM_LABELS" key:"labels" placeholder:"L" help:"Label that tasks may require (repeatable)."`
 	Claude         string        `name:"claude" group:"Claude:" var:"BLOOM_CLAUDE" key:"claude" placeholder:"PATH" help:"The claude program; default: the one on the PATH."`
-	Workdir        string        `name:"workdir" group:"Files:" var:"BLOOM_WORKDIR" key:"workdir" placeholder:"DIR" help:"Working folder that all contexts share; default: each context has its own, in workdir in the data folder."`
-	AgentsDir      string        `name:"agents-dir" group:"Claude:" var:"BLOOM_AGENTS_DIR" key:"agents_dir" placeholder:"DIR" help:"Folder of agent files (SLUG.md); default: agents in the data folder."`
+	Workdir        string        `name:"workdir" group:"Files:" var:"BLOOM_WORKDIR" key:"workdir" placeholder:"DIR" help:"Working folder that all contexts share; default: each context has its own, in workdir in the data directory."`
+	AgentsDir      string        `name:"agents-dir" group:"Claude:" var:"BLOOM_AGENTS_DIR" key:"agents_dir" placeholder:"DIR" help:"Folder of agent files (SLUG.md); default: agents in the data directory."`
 	PermissionMode string        `name:"permission-mode" group:"Claude:" var:"BLOOM_PERMISSION_MODE" key:"permission_mode" default:"acceptEdits" enum:"acceptEdits,auto,bypassPermissions,default,dontAsk,plan" help:"What claude may do without asking: acceptEdits, auto, bypassPermissions, default, dontAsk, plan."`
 	AllowedTool    []string      `name:"allowed-tool" group:"Claude:" var:"BLOOM_ALLOWED_TOOLS" key:"allowed_tools" sep:"none" placeholder:"TOOL" help:"Tool claude may use without asking (repeatable). It may be one that this version does not know."`
 	DisallowedTool []string      `name:"disallowed-tool" group:"Claude:" var:"BLOOM_DISALLOWED_TOOLS" key:"disallowed_tools" sep:"none" placeholder:"TOOL" help:"Tool that claude may not use, in addition to those that reach beyond a task (repeatable)."`

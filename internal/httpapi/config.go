@@ -54,7 +54,7 @@ type Config struct {
 	// Refused is called with the name of the limit for every request that a limit
 	// refuses; it may be nil.
 	Refused func(limit string)
-	// Disk returns the space on the disk of the data folder, nil if unknown; Disk itself
+	// Disk returns the space on the disk of the data directory, nil if unknown; Disk itself
 	// may be nil.
 	Disk func() *Disk
 	// PrivateCA reports whether the server's certificate is signed by an authority that systems do

@@ -41,10 +41,10 @@ type health struct {
 	Auth      auth.Mode               `json:"auth" enum:"keys,development,insecure" doc:"How callers are authenticated"`
 	PrivateCA bool                    `json:"private_ca,omitempty" doc:"The server's certificate is signed by an authority that its system does not know: workers need --ca-file; absent for callers without a key"`
 	Loopback  bool                    `json:"loopback_only,omitempty" doc:"The server listens on loopback only: no other machine reaches it directly"`
-	Disk      *Disk                   `json:"disk,omitempty" doc:"Disk of the data folder; absent for callers without a key, and if it is unknown"`
+	Disk      *Disk                   `json:"disk,omitempty" doc:"Disk of the data directory; absent for callers without a key, and if it is unknown"`
 }
 
-// Disk is the space of the file system that holds the server's data folder.
+// Disk is the space of the file system that holds the server's data directory.
 type Disk struct {
 	Free  uint64 `json:"free_bytes"`
 	Total uint64 `json:"total_bytes"`

@@ -20,7 +20,7 @@ import (
 type Machine struct {
 	Version     string
 	WritesFail  string // why the database refused the last write, as a sentence; "" if it did not
-	FreeBytes   uint64 // on the disk of the data folder
+	FreeBytes   uint64 // on the disk of the data directory
 	DiskLow     bool
 	Domain      string // of the certificate
 	CertExpires int64  // Unix milliseconds; 0: unknown, or there is none

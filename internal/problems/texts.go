@@ -22,7 +22,7 @@ var texts = map[string]text{
 	CodeCertificate:    {"/settings", "The server's certificate expires on {day}", "Replace its files; the server reloads them automatically. With --acme-domain, the log says why it was not renewed."},
 	certificateExpired: {"/settings", "The server's certificate expired on {day}", "Replace its files; the server reloads them automatically. With --acme-domain, the log says why it was not renewed."},
 	CodeArtifacts:      {"/settings", "The object storage cannot be reached", "Tasks keep running; the server keeps their artifacts and uploads them later. Check the storage and its keys."},
-	artifactFolder:     {"/settings", "The folder of artifacts cannot be used", "Outputs over 256 KiB and files are refused until it can. Free some space, and make sure that the server's user can write to the folder artifacts in its data folder."},
+	artifactFolder:     {"/settings", "The folder of artifacts cannot be used", "Outputs over 256 KiB and files are refused until it can. Free some space, and make sure that the server's user can write to the folder artifacts in its data directory."},
 	CodeArtifactsWait:  {"/artifacts", "{n} {upload|uploads} to the object storage {is|are} outstanding", "Artifacts and contexts are uploaded when the storage is reachable again, or at once with bloom artifacts move."},
 	CodeMembridge:      {"/membridge", "Membridge cannot be reached", "Tasks keep running. Check its address and key in the settings."},
 	CodeKeysExpire:     {"/settings", "{n} {key expires|keys expire} soon: {names}, the first on {day}", "Replace them before that; see bloom keys create."},

@@ -7,7 +7,7 @@ import (
 	"github.com/bloom-runtime/bloom/internal/store/sqlite"
 )
 
-// A data folder may be given as ".": every way to open the database must accept that.
+// A data directory may be given as ".": every way to open the database must accept that.
 func TestARelativePathWorks(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if _, err := sqlite.MigrateUp(t.Context(), "bloom.db"); err != nil {
