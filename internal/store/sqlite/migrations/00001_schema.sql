@@ -383,7 +383,7 @@ CREATE TABLE api_keys (
   CHECK (worker_id IS NULL OR role = 'worker')
 );
 
--- Sign-ins of browsers. The cookie is sealed with the key in the data folder; turn tells its
+-- Sign-ins of browsers. The cookie is sealed with the key in the data directory; turn tells its
 -- newest form from older ones.
 CREATE TABLE sessions (
   seq          INTEGER PRIMARY KEY,
