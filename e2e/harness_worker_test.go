@@ -1,6 +1,9 @@
 package e2e_test
 
-import "path/filepath"
+import (
+	"os"
+	"path/filepath"
+)
 
 // workerOptions are the differences from the usual worker.
 type workerOptions struct {
@@ -43,6 +46,9 @@ func (h *harness) work(o workerOptions) *proc {
 		"--agents-dir", filepath.Join(h.dir, "agents-"+o.name), "--claude", o.claude, "--pass-env", markName,
 	}
 	if !o.ownFolders {
+		if err := os.MkdirAll(h.workdir(o.name), 0o755); err != nil {
+			h.t.Fatal(err)
+		}
 		args = append(args, "--workdir", h.workdir(o.name))
 	}
 	p := spawnAs(h.t, o.program, "worker "+o.name, append(env, markName+"="+h.markOf(o.name)), append(args, o.args...)...)

@@ -133,7 +133,7 @@ func (h *harness) gate(name string) string { return filepath.Join(h.dir, name) }
 func (h *harness) stubWorker(name, gate string, args ...string) *proc {
 	h.t.Helper()
 	p := spawn(h.t, "worker "+name, h.env("BLOOM_API_KEY="+workerKey, "MEMBRIDGE_AGENT_KEY="+agentKey, markName+"="+h.markOf(name)), append([]string{
-		"worker", "--name", name, "--data-dir", filepath.Join(h.dir, "data-"+name), "--workdir", h.workdir(name),
+		"worker", "--name", name, "--data-dir", filepath.Join(h.dir, "data-"+name),
 		"--claude", h.stub(gate), "--pass-env", markName, "--label", name, "--membridge-interval", "1s",
 	}, args...)...)
 	h.workers = append(h.workers, p)

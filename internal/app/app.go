@@ -18,6 +18,8 @@ type Build struct {
 	Version string
 	Logger  *slog.Logger
 	Tracing *telemetry.Tracing // nil exports no spans
+	// RequestLevel is the level at which a server logs the requests that it answers.
+	RequestLevel slog.Level
 }
 
 // ConfigError is an error in the settings that is found only when a role opens.

@@ -179,7 +179,7 @@ func (s *Server) buildHTTP(b Build, proxies guard.Proxies) error {
 	streams = min(streams, ofFiles)
 	s.handler = b.Tracing.Handler(httpapi.New(httpapi.Config{
 		Service: s.service, Store: s.observed, Auth: s.auth, Origin: origin, Proxy: proxy, Metrics: s.metrics, Observe: s.metrics.Request, Proxies: proxies,
-		Logger: b.Logger, Version: b.Version, Web: webui.New(), Installer: installer,
+		Logger: b.Logger, RequestLevel: b.RequestLevel, Version: b.Version, Web: webui.New(), Installer: installer,
 		PageBytes: s.cfg.PageMiB << 20, BodyBudget: int64(s.cfg.BodyBudgetMiB) << 20, StreamTimeout: s.cfg.StreamTimeout, Refused: s.metrics.Refused,
 		Limits: httpapi.Limits{Address: s.cfg.RateAddress, SignIn: s.cfg.RateSignIn, Key: s.cfg.RateKey, Worker: s.cfg.RateWorker,
 			Registrations: registrations, Streams: streams, Files: files},

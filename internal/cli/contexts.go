@@ -61,7 +61,7 @@ func dollars(usd float64) string { return fmt.Sprintf("$%.4f", usd) }
 
 type contextsShowCmd struct {
 	remote
-	ID string `arg:"" help:"The context's id, its last 8 characters, or @last."`
+	ID string `arg:"" help:"The context's id, its name, the last 8 characters of its id, or @last."`
 }
 
 func (c *contextsShowCmd) Run(inv *invocation) error {
@@ -102,7 +102,7 @@ func (c *contextsShowCmd) Run(inv *invocation) error {
 // ofContext is a command that changes what people call a context.
 type ofContext struct {
 	remote
-	ID string `arg:"" help:"The context's id, its last 8 characters, or @last."`
+	ID string `arg:"" help:"The context's id, its name, the last 8 characters of its id, or @last."`
 }
 
 func (c *ofContext) change(inv *invocation, is string, change func(*client.Client) (bloom.Context, error)) error {
@@ -152,7 +152,7 @@ func (c *contextsUnpinCmd) Run(inv *invocation) error {
 type contextsRmCmd struct {
 	remote
 	consent
-	ID string `arg:"" help:"The context's id, its last 8 characters, or @last."`
+	ID string `arg:"" help:"The context's id, its name, the last 8 characters of its id, or @last."`
 }
 
 func (c *contextsRmCmd) Run(inv *invocation) error {

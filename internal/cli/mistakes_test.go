@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/bloom-runtime/bloom"
 	"github.com/bloom-runtime/bloom/internal/cli"
 	"github.com/bloom-runtime/bloom/internal/miniotest"
+	"github.com/bloom-runtime/bloom/internal/porttest"
 	"github.com/bloom-runtime/bloom/internal/runtimetest"
 )
 
@@ -234,5 +236,40 @@ func TestUpWithoutAPortForMembridgeReadsNoOther(t *testing.T) {
 	s.says("NO MEMBRIDGE")
 	if status, said := s.call("POST", s.url()+"/api/runtime/test-connection", "{}"); status != 200 || !strings.Contains(said, "started without membridge") {
 		t.Errorf("the connection's test says %d %s", status, said)
+	}
+}
+
+// A person who watches up sees what happens to tasks, and not each request.
+func TestUpShowsNoRequestsOnATerminal(t *testing.T) {
+	t.Parallel()
+	for _, terminal := range []bool{true, false} {
+		p := newPerson(t, nil)
+		p.terminal = terminal
+		address := porttest.Address(t)
+		go func() {
+			for {
+				res, err := http.Get("http://" + address + "/api/runtime/stats")
+				if err != nil {
+					runtime.Gosched()
+					continue
+				}
+				_ = res.Body.Close()
+				p.signals <- os.Interrupt
+				return
+			}
+		}()
+		got := p.run("up", "--data-dir", t.TempDir(), "--listen", address, "--no-worker", "--no-membridge")
+		if logged := strings.Contains(got.err, "GET /api/runtime/stats 200"); got.code != cli.ExitOK && got.code != cli.ExitInterrupted || logged == terminal {
+			t.Errorf("terminal: %v, exit code %d: %s", terminal, got.code, got.err)
+		}
+	}
+}
+
+func TestAMistypedWorkingFolderIsNotMade(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "porject")
+	got := newPerson(t, nil).run("up", "--data-dir", t.TempDir(), "--workdir", dir)
+	if _, err := os.Stat(dir); got.code != cli.ExitUsage || !strings.Contains(got.err, "--workdir: the folder "+dir+" does not exist") || err == nil {
+		t.Errorf("%+v, %v", got, err)
 	}
 }

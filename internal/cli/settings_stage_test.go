@@ -57,6 +57,7 @@ func newStage(t *testing.T, role string) *stage {
 		s.key = runtimetest.AdminKey
 		pairs = append(pairs, "{runtime}", s.rt.URL)
 	}
+	s.file("unusual-workdir/ours", "")
 	s.file("key", "a-key-out-of-a-file\n")
 	s.file("admin-key", runtimetest.AdminKey+"\n")
 	s.pairs, s.values = pairs, strings.NewReplacer(pairs...)

@@ -63,7 +63,8 @@ func findArtifact(ctx context.Context, api *client.Client, given string) (string
 	}, func(a bloom.Artifact) string { return a.ID })
 }
 
-// findContext returns the id of a context. Callers choose it, so it may look like the end of another.
+// findContext returns the id of a context given as its id, its name, the end of its id, or @last.
+// Callers choose ids, so one may look like the end of another.
 func (r *remote) findContext(inv *invocation, api *client.Client, given string) (string, error) {
 	if given == last {
 		id, err := r.last(inv)
@@ -73,12 +74,27 @@ func (r *remote) findContext(inv *invocation, api *client.Client, given string) 
 		task, err := api.Task(inv.ctx, id)
 		return task.ContextID, err
 	}
-	if !shortID.MatchString(given) {
-		return given, nil
+	if given == "" {
+		return "", nil
 	}
 	_, err := api.Context(inv.ctx, given)
 	if err == nil || bloom.KindOf(err) != bloom.KindNotFound {
 		return given, err
+	}
+	var named []string
+	for x, err := range api.AllContexts(inv.ctx, bloom.ContextQuery{Text: given}) {
+		if err != nil {
+			return "", err
+		}
+		if x.Name == given {
+			named = append(named, x.ID)
+		}
+	}
+	switch {
+	case len(named) == 1:
+		return named[0], nil
+	case len(named) > 1:
+		return "", usagef("%s is the name of several contexts; give the id of one of them:\n  %s", given, strings.Join(named[:min(len(named), mostSame)], "\n  "))
 	}
 	return resolve(given, "context", func(short string) iter.Seq2[bloom.Context, error] {
 		return api.AllContexts(inv.ctx, bloom.ContextQuery{ShortID: short})

@@ -40,6 +40,13 @@ func TestCommandsTakeTheIDsThatTheWebShows(t *testing.T) {
 	if got := p.must("contexts", "show", end(conversation)); !strings.Contains(got, conversation) {
 		t.Errorf("context: %s", got)
 	}
+	p.must("contexts", "rename", conversation, "Small talk")
+	if got := p.must("contexts", "show", "Small talk"); !strings.Contains(got, conversation) {
+		t.Errorf("by its name: %s", got)
+	}
+	if got := p.run("contexts", "show", "Small"); got.code != cli.ExitFailure || !strings.Contains(got.err, "not found") {
+		t.Errorf("by a part of its name: %+v", got)
+	}
 	if got := p.run("task", "cancel", end(task)); got.code == 0 || !strings.Contains(got.err, "completed") {
 		t.Errorf("cancel: %+v", got)
 	}

@@ -42,6 +42,9 @@ func (c *upCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
+	if inv.ErrTerminal { // a person reads it, not a program
+		build.RequestLevel = slog.LevelDebug
+	}
 	up, err := app.OpenUp(inv.ctx, app.UpConfig{Server: c.Server, Membridge: c.Membridge, Run: c.Worker,
 		Memory: mem, MemoryEvery: c.Sync.Every, NoWorker: c.NoWorker}, build)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -70,6 +71,11 @@ func (r *Run) Finish(dataDir string) error {
 	}
 	if r.ContextDirs == nil {
 		r.ContextDirs = new(r.Workdir == "")
+	}
+	if r.Workdir != "" {
+		if _, err := os.Stat(r.Workdir); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("--workdir: the folder %s does not exist; correct the path, or create the folder first", r.Workdir)
+		}
 	}
 	for _, dir := range []struct {
 		path  *string

@@ -39,7 +39,9 @@ type Config struct {
 	Proxies guard.Proxies
 	// Logger gets one line per request and every internal error; nil discards.
 	Logger *slog.Logger
-	Clock  timing.Clock // timing.System when nil
+	// RequestLevel is the level of the lines about requests; that of those that failed here is Info.
+	RequestLevel slog.Level
+	Clock        timing.Clock // timing.System when nil
 	// BodyBudget limits the memory of all large request bodies together, in bytes, that of all
 	// large responses, and twice that of small bodies. Large ones count twice, raw and decoded. A
 	// key may use a third of each. 0: DefaultBodyBudget.

@@ -34,7 +34,10 @@ func (s *Server) panicked(rec *recorder, r *http.Request, id string, p any) (cut
 // logRequest logs one line per request. It never logs the query, headers or body,
 // which may contain keys and prompts.
 func (s *Server) logRequest(r *http.Request, status int, id string, took time.Duration) {
-	ctx, level := r.Context(), slog.LevelInfo
+	ctx, level := r.Context(), s.requestLevel
+	if status >= http.StatusInternalServerError {
+		level = slog.LevelInfo
+	}
 	if status == http.StatusTooManyRequests || isProbe(r.URL.Path) && s.probed.Allow("").Wait > 0 {
 		level = slog.LevelDebug // there may be very many; limits log a summary of the refused ones
 	}

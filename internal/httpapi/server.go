@@ -43,6 +43,7 @@ type Server struct {
 	proxies      guard.Proxies
 	web          WebApp
 	log          *slog.Logger
+	requestLevel slog.Level
 	clock        timing.Clock
 	started      time.Time
 	version      string
@@ -85,7 +86,7 @@ func New(c Config) *Server {
 		c.StartedAt = c.Clock.Now()
 	}
 	s := &Server{
-		svc: c.Service, store: c.Store, auth: c.Auth, origin: c.Origin, proxy: c.Proxy, proxies: c.Proxies, web: c.Web, log: c.Logger,
+		svc: c.Service, store: c.Store, auth: c.Auth, origin: c.Origin, proxy: c.Proxy, proxies: c.Proxies, web: c.Web, log: c.Logger, requestLevel: c.RequestLevel,
 		clock: c.Clock, started: c.StartedAt, version: c.Version, loopbackOnly: c.LoopbackOnly, observe: c.Observe, limits: newLimits(c), anonymousAudits: guard.NewLimiter(c.Clock, anonymousAudits), probed: guard.NewLimiter(c.Clock, probesLogged),
 		streamTimeout: cmp.Or(c.StreamTimeout, DefaultStreamTimeout), disk: c.Disk, privateCA: c.PrivateCA, known: c.Known, files: share.New(transfersOfAll, transfersOfNetwork),
 	}

@@ -1,5 +1,5 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { freePort } from './ports'
@@ -155,6 +155,7 @@ export class Runtime {
     }
     const model = /http:\/\/\S+/.exec(this.standin.log())?.[0] ?? ''
     const workdir = path.join(this.dir, 'work')
+    mkdirSync(workdir, { recursive: true })
     const worker = start(
       'bloom',
       ['worker', '--runtime-url', this.url, '--name', name, '--claude', claude(), '--workdir', workdir, ...args],
