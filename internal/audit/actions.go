@@ -41,7 +41,7 @@ const (
 
 	ActionArtifactAdded = "artifact_added"  // a file that a run produced was stored
 	ActionLeaseLost     = "lease_lost"      // a completion came after its lease had ended, and was refused
-	ActionWorkerOnline  = "worker_online"   // a worker reported again
+	ActionWorkerOnline  = "worker_online"   // an offline worker reported again
 	ActionWorkerOffline = "worker_offline"  // a worker stopped reporting
 	ActionWorkerDrain   = "worker_drain"    // a worker was drained or undrained
 	ActionKeyCreated    = "key_created"     // a key was created
@@ -56,8 +56,8 @@ const (
 	ActionScheduleSkipped = "schedule_skipped" // a schedule skipped one or more times; data.count says how many
 
 	ActionApprovalAsked   = "approval_asked"   // a run asked a person before a call
-	ActionApprovalDecided = "approval_decided" // a person decided about a call, or nobody did in time; data has the input
-	ActionTaskSuspended   = "task_suspended"   // a run that waits for a person gave its lease back
+	ActionApprovalDecided = "approval_decided" // a person decided about a call, or the request expired; data has the input
+	ActionTaskSuspended   = "task_suspended"   // a run that waits for a decision gave up its lease
 
 	ActionSecretsRotated   = "secrets_rotated"   // the secret key was rotated
 	ActionContextChanged   = "context_changed"   // a context was named, pinned or unpinned

@@ -4,7 +4,7 @@ import "github.com/bloom-runtime/bloom"
 
 // The reasons why a queued task waits. When several apply, the first in this list is reported.
 const (
-	WaitApproval   bloom.WaitReason = "approval"              // a person is to decide about what its run asked
+	WaitApproval   bloom.WaitReason = "approval"              // a person must decide about what its run asked
 	WaitOrdered    bloom.WaitReason = "ordered"               // an earlier task of its ordered context has not ended
 	WaitSkipped    bloom.WaitReason = "skipped"               // its record could not be changed; the server tries again within a minute, and its log says why
 	WaitDelayed    bloom.WaitReason = "delayed"               // its start time, run_at, is in the future
