@@ -56,7 +56,7 @@ const (
 	ActionScheduleSkipped = "schedule_skipped" // a schedule skipped one or more times; data.count says how many
 
 	ActionApprovalAsked   = "approval_asked"   // a run asked a person before a call
-	ActionApprovalDecided = "approval_decided" // a person decided about a call, or the request expired; data has the input
+	ActionApprovalDecided = "approval_decided" // a person decided about a call, or the request expired or was cancelled; data has the input
 	ActionTaskSuspended   = "task_suspended"   // a run that waits for a decision gave up its lease
 
 	ActionSecretsRotated   = "secrets_rotated"   // the secret key was rotated

@@ -37,7 +37,7 @@ func (u *Unit) apply(t *Task, l *bloom.Lease, tr lifecycle.Transition, actor str
 	}
 	u.applyLease(l, tr.Lease)
 	u.updateContext(t, before, l == nil && tr.Lease.ID != "")
-	if err := u.approvalEnded(t, before); err != nil {
+	if err := u.approvalEnded(t, before, tr.Actor(actor)); err != nil {
 		return err
 	}
 	u.record(t, tr, actor)

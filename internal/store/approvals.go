@@ -135,10 +135,14 @@ func (s *Store) AskApproval(ctx context.Context, leaseID string, a bloom.Approva
 func (u *Unit) noteApproval(t *Task, a bloom.Approval, action, event, actor, detail string) {
 	data := storable.MustJSON(map[string]any{"approval_id": a.ID, "kind": a.Kind, "tool": a.Tool, "tool_use_id": a.ToolUseID, "status": a.Status,
 		"readable": storable.Cut(a.Readable, 4<<10), "message": a.Message, "answers": a.Answers, "input_sha256": a.InputSHA256, "by": actor})
-	u.audit(action, audit.EntityApproval, a.ID, actor, detail, storable.MustJSON(map[string]any{
-		"task_id": a.TaskID, "tool": a.Tool, "input_sha256": a.InputSHA256, "input": storable.Cut(string(a.Input), 16<<10), "status": a.Status, "message": a.Message, "answers": a.Answers}))
+	u.auditApproval(a, action, actor, detail)
 	u.event(t, Event{Type: event, At: u.Now, Epoch: t.Epoch, Data: storable.EventData(data)})
 	u.notifyTask(t, "")
+}
+
+func (u *Unit) auditApproval(a bloom.Approval, action, actor, detail string) {
+	u.audit(action, audit.EntityApproval, a.ID, actor, detail, storable.MustJSON(map[string]any{
+		"task_id": a.TaskID, "tool": a.Tool, "input_sha256": a.InputSHA256, "input": storable.Cut(string(a.Input), 16<<10), "status": a.Status, "message": a.Message, "answers": a.Answers}))
 }
 
 // Suspend ends a lease whose run waits for a person.
@@ -249,8 +253,8 @@ func (u *Unit) decide(a *bloom.Approval, status bloom.ApprovalStatus, message st
 }
 
 // approvalEnded cancels what a task asked that nobody needs to decide any more, and drops its
-// suspended conversation if it has ended.
-func (u *Unit) approvalEnded(t *Task, before bloom.TaskState) error {
+// suspended conversation if it has ended. actor is who ended the attempt.
+func (u *Unit) approvalEnded(t *Task, before bloom.TaskState, actor string) error {
 	was, is := before.Approval, t.Approval
 	if was == nil || was == is {
 		return nil
@@ -273,6 +277,7 @@ func (u *Unit) approvalEnded(t *Task, before bloom.TaskState) error {
 		if a != nil && a.Status == bloom.ApprovalPending {
 			a.Status, a.DecidedAt, a.Message = bloom.ApprovalCancelled, new(u.Now), "The attempt that asked has ended"
 			approvals.put(u, id, a)
+			u.auditApproval(*a, audit.ActionApprovalDecided, actor, fmt.Sprintf("%s is %s", a.Tool, a.Status))
 		}
 	}
 	if is == nil && was.Suspended != nil && u.completing != t.ID {

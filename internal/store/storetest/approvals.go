@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/bloom-runtime/bloom"
+	"github.com/bloom-runtime/bloom/internal/audit"
 	"github.com/bloom-runtime/bloom/internal/schema"
 	"github.com/bloom-runtime/bloom/internal/store/contract"
 )
@@ -142,6 +144,9 @@ var approvalTests = map[string]func(*harness){
 		h.ok(err)
 		if _, err := h.s.Decide(h.ctx, a.ID, bloom.Decision{Decision: "allow", InputSHA256: a.InputSHA256}, "ann"); !isConflict(err) || is.Status != bloom.ApprovalCancelled {
 			h.Errorf("%+v: %v", is, err)
+		}
+		if said, _, err := h.s.Audit(h.ctx, bloom.AuditQuery{Action: audit.ActionApprovalDecided}); err != nil || len(said) != 1 || said[0].EntityID != a.ID || said[0].Actor != "ann" || !strings.Contains(string(said[0].Data), `"status":"cancelled"`) {
+			h.Errorf("the audit: %+v, %v", said, err)
 		}
 		if gone := h.toDelete(); gone != "[file:five "+task.ID+"]" {
 			h.Errorf("to delete: %q", gone)
